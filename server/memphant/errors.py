@@ -1,0 +1,53 @@
+"""Errors of the database, as what a caller reads. The SQLSTATE decides, never the text."""
+
+import psycopg
+from psycopg import errors as pg
+
+
+class MemphantError(Exception):
+    """Something the caller can do something about. The message says what, the hint what to do."""
+
+    def __init__(self, message: str, hint: str = "", code: str = "") -> None:
+        super().__init__(f"{message}. {hint}".rstrip() if hint else message)
+        self.code = code
+
+
+UNAVAILABLE = "MP100"
+"""Code of a database that cannot be reached now; trying again may help."""
+
+
+def translate(error: psycopg.Error) -> MemphantError:
+    """What to tell the caller about a database error.
+
+    Errors of class MP are raised by the schema with a message and a hint of their own. Of everything
+    else only the kind is told: messages of Postgres may quote data.
+    """
+    code = error.sqlstate or ""
+    if code.startswith("MP"):
+        return MemphantError(
+            error.diag.message_primary or "refused", error.diag.message_hint or "", code
+        )
+    if isinstance(error, pg.DiskFull):
+        return MemphantError("The database's disk is full", "Free space, then try again.", code)
+    if isinstance(error, pg.ReadOnlySqlTransaction):
+        return MemphantError(
+            "The database is read-only", "Connect memphant to the primary server.", code
+        )
+    if isinstance(error, pg.UndefinedTable | pg.UndefinedFunction | pg.InvalidSchemaName):
+        return MemphantError(
+            "The schema memory is missing or of another version in this database",
+            "Run: memphant install",
+            code,
+        )
+    if isinstance(error, pg.InsufficientPrivilege):
+        return MemphantError(
+            "The server's role may not do this in the database",
+            "Run `memphant install` as the owner; it grants what the role of "
+            "MEMPHANT_DATABASE_URL needs.",
+            code,
+        )
+    if isinstance(error, psycopg.OperationalError):
+        return MemphantError(
+            "The database cannot be reached now", "Nothing was saved; try again.", UNAVAILABLE
+        )
+    return MemphantError(f"The database refused the request (SQLSTATE {code or 'unknown'})", "", code)
