@@ -138,14 +138,17 @@ comment on function memory._keywords(text) is
 create or replace function memory.indexed_text(content text)
 returns text
 language sql immutable parallel safe
-return regexp_replace(
-    regexp_replace(
+as $$
+    -- what consists of markup only is taken as it is
+    select coalesce(nullif(btrim(stripped.text), ''), $1)
+    from (select regexp_replace(
         regexp_replace(
-            regexp_replace(indexed_text.content,
-                '^[ \t]*```[A-Za-z0-9_+-]*[ \t]*$', '', 'gn'),
-            '</?[A-Za-z][A-Za-z0-9-]*(\s[^<>]*)?/?>', ' ', 'g'),
-        '^\s*\[?\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?(\.\d+)?(Z|[+-]\d{2}:?\d{2})?\]?\s*', '', 'gn'),
-    '[ \t]{2,}', ' ', 'g');
+            regexp_replace(
+                regexp_replace($1, '^[ \t]*```[A-Za-z0-9_+-]*[ \t]*$', '', 'gn'),
+                '</?[A-Za-z][A-Za-z0-9-]*(\s[^<>]*)?/?>', ' ', 'g'),
+            '^\s*\[?\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?(\.\d+)?(Z|[+-]\d{2}:?\d{2})?\]?\s*', '', 'gn'),
+        '[ \t]{2,}', ' ', 'g') as text) as stripped
+$$;
 comment on function memory.indexed_text(text) is
 'What of a content is embedded and indexed: without markup tags, the marks of code fences and bare '
 'timestamps at the start of a line. The content itself is kept as given.';

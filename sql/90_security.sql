@@ -170,8 +170,9 @@ begin
         from pg_proc as p
         where p.pronamespace = 'memory'::regnamespace and p.prosecdef
     loop
-        execute format('grant execute on function %s to %I', f, current_user);
         execute format('alter function %s owner to memphant_maintenance', f);
+        -- afterwards: with the owner, the rights of the old one go to the new one
+        execute format('grant execute on function %s to %I', f, current_user);
     end loop;
 end;
 $$;

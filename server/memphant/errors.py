@@ -50,4 +50,6 @@ def translate(error: psycopg.Error) -> MemphantError:
         return MemphantError(
             "The database cannot be reached now", "Nothing was saved; try again.", UNAVAILABLE
         )
-    return MemphantError(f"The database refused the request (SQLSTATE {code or 'unknown'})", "", code)
+    return MemphantError(
+        f"The database refused the request (SQLSTATE {code or 'unknown'})", "", code
+    )

@@ -16,7 +16,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="MEMPHANT_", extra="ignore")
 
-    host: str = Field("127.0.0.1", description="Address to listen on. Any but loopback needs a token.")
+    host: str = Field(
+        "127.0.0.1", description="Address to listen on. Any but loopback needs a token."
+    )
     port: int = Field(8077, ge=0, le=65535, description="TCP port of the server.")
     allowed_hosts: list[str] = Field(
         default_factory=list,

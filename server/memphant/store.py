@@ -15,7 +15,6 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from memphant.embedding import Embedding
 from memphant.errors import UNAVAILABLE, MemphantError, translate
 
-
 T = TypeVar("T")
 
 
@@ -127,6 +126,17 @@ class Store:
             agent_id=who.agent_id,
         )
 
+    async def indexed_texts(self, contents: Sequence[str]) -> list[str | None]:
+        """What of each content is to be embedded; None where it is too long to be saved."""
+        rows = await self._rows(
+            """select case when length(c.content) <= memory._number('limits.content')
+                then memory.indexed_text(content => c.content) end as text
+            from unnest(%(contents)s::text[]) with ordinality as c (content, n)
+            order by c.n""",
+            contents=list(contents),
+        )
+        return [row["text"] for row in rows]
+
     async def save_list(
         self,
         who: Principal,
@@ -165,7 +175,7 @@ class Store:
             **given,
         )
 
-    async def list(self, who: Principal, **given: Any) -> dict[str, Any]:
+    async def list_memories(self, who: Principal, **given: Any) -> dict[str, Any]:
         """The reply of memory.list_reply."""
         return await self._reply(
             """select memory.list_reply(
@@ -261,26 +271,26 @@ class Store:
         rows = await self._rows("select p.what, p.rows from memory.purge() as p")
         return {row["what"]: row["rows"] for row in rows}
 
-    async def _reply(self, query: LiteralString, who: Principal, **given: Any) -> dict[str, Any]:
-        rows = await self._rows(query, user_id=who.user_id, agent_id=who.agent_id, **given)
+    async def _reply(self, statement: LiteralString, who: Principal, /, **given: Any) -> dict[str, Any]:
+        rows = await self._rows(statement, user_id=who.user_id, agent_id=who.agent_id, **given)
         reply: dict[str, Any] = rows[0]["reply"]
         return reply
 
-    async def _rows(self, query: LiteralString, **given: Any) -> list[dict[str, Any]]:
-        return await self._fetch(dict_row, query, given)
+    async def _rows(self, statement: LiteralString, /, **given: Any) -> list[dict[str, Any]]:
+        return await self._fetch(dict_row, statement, given)
 
-    async def _rows_of(self, row: type[T], query: LiteralString, **given: Any) -> list[T]:
-        return await self._fetch(class_row(row), query, given)
+    async def _rows_of(self, row: type[T], statement: LiteralString, /, **given: Any) -> list[T]:
+        return await self._fetch(class_row(row), statement, given)
 
     async def _fetch(
-        self, factory: AsyncRowFactory[T], query: LiteralString, given: dict[str, Any]
+        self, factory: AsyncRowFactory[T], statement: LiteralString, given: dict[str, Any]
     ) -> list[T]:
         try:
             async with (
                 self._pool.connection() as connection,
                 connection.cursor(row_factory=factory) as cursor,
             ):
-                await cursor.execute(query, given)
+                await cursor.execute(statement, given)
                 return await cursor.fetchall()
         except PoolTimeout as error:
             raise MemphantError(

@@ -1,0 +1,151 @@
+"""What a server process holds: database, store, model, worker, and who calls."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from memphant import database, schema
+from memphant.embedding import Embedder, Embedding, EmbeddingError, build_embedder
+from memphant.errors import MemphantError
+from memphant.settings import Settings
+from memphant.store import Principal, Store
+from memphant.worker import Worker
+
+_log = logging.getLogger(__name__)
+
+NO_TOKEN = (
+    "Listening on {host} would open the memories to everybody who can reach it. Make a token first "
+    "(memphant token create --user USER --agent AGENT), or listen on 127.0.0.1."
+)
+
+
+class Services:
+    """Opened once per process. `start` may run while a client already waits (stdio)."""
+
+    store: Store
+    worker: Worker
+    database: database.Database
+
+    def __init__(self, settings: Settings, bearer: Callable[[], Principal] | None) -> None:
+        """`bearer` tells the principal of a request in token mode; None over stdio: always local."""
+        self.settings = settings
+        self.embedder: Embedder = build_embedder(settings.embedding())
+        self.local = Principal(settings.user, settings.agent)
+        self.tokens_required = False
+        self._bearer = bearer
+        self._starting: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Starts or reaches the database, installs the embedded one, and checks the model.
+
+        Raises:
+            MemphantError: something is missing or does not fit; the message says what to do.
+        """
+        await self._learn_dimensions()
+        self.database = await asyncio.to_thread(database.open_database, self.settings)
+        await asyncio.to_thread(self._fit_schema)
+        self.store = Store(self.database.server, self.settings.pool_size)
+        await self.store.open()
+        await self._check_model()
+        if self._bearer is not None:
+            # fixed for the life of this process: a token made later counts from the next start on
+            self.tokens_required = await self.store.tokens_required()
+            if not self.tokens_required and not self.settings.loopback:
+                raise MemphantError(NO_TOKEN.format(host=self.settings.host))
+        if not self.tokens_required:
+            await self.store.ensure_user(self.local)
+        self.worker = Worker(self.store, self.embedder)
+        self.worker.start()
+
+    def start_in_background(self) -> None:
+        """Lets a client say hello while the database starts; tools wait in `principal`."""
+        self._starting = asyncio.create_task(self.start())
+
+    async def stop(self) -> None:
+        """Ends the work, writes what is collected, and stops the embedded Postgres."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        try:
+            if hasattr(self, "worker"):
+                await self.worker.stop()
+            if hasattr(self, "store"):
+                await self.store.close()
+            await self.embedder.close()
+        finally:
+            if hasattr(self, "database"):
+                await asyncio.to_thread(self.database.stop)
+
+    async def principal(self) -> Principal:
+        """Who calls. Waits until the services have started; raises what they failed with."""
+        if self._starting is not None:
+            await asyncio.shield(self._starting)
+        if self._bearer is not None and self.tokens_required:
+            return self._bearer()
+        return self.local
+
+    async def embed_query(self, query: str) -> tuple[Embedding | None, list[str]]:
+        """The vector of a query, or None and a note that says why."""
+        try:
+            return (await self.embedder.embed([query], "query"))[0], []
+        except ValueError:
+            return None, []
+        except EmbeddingError as error:
+            return None, [f"the embedding model did not answer: {error.reason}"]
+
+    async def embed_passage(self, content: str) -> tuple[Embedding | None, list[str]]:
+        """The vector of one content, or None and a note that says why."""
+        embeddings, notes = await self.embed_items([{"content": content}])
+        return embeddings[0], notes
+
+    async def embed_items(self, items: list[Any]) -> tuple[list[Embedding | None], list[str]]:
+        """A vector for each item that can have one; an item that will be refused has none."""
+        contents = [item.get("content") if isinstance(item, dict) else None for item in items]
+        positions = [i for i, c in enumerate(contents) if isinstance(c, str) and c.strip()]
+        embeddings: list[Embedding | None] = [None] * len(items)
+        if not positions:
+            return embeddings, []
+        texts = await self.store.indexed_texts([str(contents[i]) for i in positions])
+        wanted = [(i, text) for i, text in zip(positions, texts, strict=True) if text is not None]
+        try:
+            found = await self.embedder.embed([text for _, text in wanted], "passage")
+        except (EmbeddingError, ValueError) as error:
+            return embeddings, [
+                f"saved without a vector ({error}): found by keywords until the worker has embedded it"
+            ]
+        for (position, _), embedding in zip(wanted, found, strict=True):
+            embeddings[position] = embedding
+        return embeddings, []
+
+    async def _learn_dimensions(self) -> None:
+        probe = getattr(self.embedder, "probe", None)
+        if probe is None or self.settings.embedding_dimensions is not None:
+            return
+        try:
+            await probe()
+        except EmbeddingError as error:
+            raise MemphantError(
+                f"The embedding endpoint does not answer: {error.reason}",
+                "Check MEMPHANT_EMBEDDING_BASE_URL, _MODEL and _API_KEY; with "
+                "MEMPHANT_EMBEDDING_DIMENSIONS set, memphant starts without it.",
+            ) from error
+
+    def _fit_schema(self) -> None:
+        if self.database.running is not None:
+            ran = database.install(self.database, self.embedder.name, self.embedder.dimensions)
+            if ran:
+                _log.info("installed %s", ", ".join(ran))
+        else:
+            with database.connect(self.database.server) as connection:
+                schema.check(connection)
+
+    async def _check_model(self) -> None:
+        name, dimensions = await self.store.model()
+        if (name, dimensions) != (self.embedder.name, self.embedder.dimensions):
+            raise MemphantError(
+                f"This database holds vectors of {name} with {dimensions} dimensions, but the server "
+                f"is set to {self.embedder.name} with {self.embedder.dimensions}",
+                "Set MEMPHANT_EMBEDDING_* to the recorded model, use another database, or, while no "
+                "vector is stored, run: memphant install",
+            )

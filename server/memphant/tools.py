@@ -1,0 +1,424 @@
+"""The tools: product copy, arguments in, replies out. What they do is SQL."""
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Annotated, Any
+from uuid import UUID
+
+from mcp.server.mcpserver.context import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, Field, ValidationError
+
+from memphant.errors import MemphantError
+from memphant.logs import timed
+from memphant.services import Services
+from memphant.texts import Names, parsed, removal_note, storable
+
+
+class SaveReply(BaseModel):
+    """A result per item: its index, status, and the stored memory or the error."""
+
+    results: list[dict[str, Any]]
+    notes: list[str]
+
+
+class FoundReply(BaseModel):
+    """Memories, where was searched, notes, and the cursor of the next page."""
+
+    memories: list[dict[str, Any]]
+    searched: dict[str, Any]
+    notes: list[str]
+    next_cursor: str | None
+
+
+class MemoryReply(BaseModel):
+    """One memory as it is stored."""
+
+    memory: dict[str, Any]
+    notes: list[str]
+
+
+class ForgetReply(BaseModel):
+    """What was, or would be, forgotten."""
+
+    forgotten: int
+    would_forget: int
+    memories: list[dict[str, Any]]
+    notes: list[str]
+
+
+Types = Annotated[
+    Names,
+    Field(description="Only these types: user_preference, fact, task_context, plan, summary."),
+]
+Tags = Annotated[Names, Field(description="Only memories with all of these tags.")]
+Since = Annotated[str, Field(description="Only from this time on, ISO 8601.")]
+Until = Annotated[str, Field(description="Only until this time; a date includes that day.")]
+Limit = Annotated[int, Field(description="Most memories to return, 1 to 1000.")]
+Cursor = Annotated[str, Field(description="next_cursor of the page before.")]
+
+
+class _Tool(Tool):
+    """A tool whose refusals of arguments say what to do, and that takes no unknown argument."""
+
+    async def run(
+        self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
+    ) -> Any:
+        try:
+            return await super().run(arguments, context, convert_result)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(self._explain(error.__cause__)) from error.__cause__
+            raise
+
+    def _explain(self, error: ValidationError) -> str:
+        problems = []
+        for problem in error.errors(include_url=False, include_input=False):
+            name = ".".join(map(str, problem["loc"]))
+            if problem["type"] == "extra_forbidden":
+                problems.append(f"unknown argument {name!r}")
+            else:
+                problems.append(f"{name}: {problem['msg']}")
+        known = ", ".join(self.fn_metadata.arg_model.model_fields)
+        return f"{'; '.join(problems)}. {self.name} takes: {known}."
+
+
+def build_tools(services: Services) -> list[Tool]:
+    """Every tool, bound to the services."""
+
+    async def save_memory(
+        content: Annotated[
+            str, Field(description="One self-contained statement, in its own language.")
+        ] = "",
+        memory_type: Annotated[
+            str,
+            Field(
+                description="user_preference, fact (default), task_context (state of work), plan "
+                "or summary."
+            ),
+        ] = "",
+        tags: Annotated[Names, Field(description="Short labels to filter by.")] = [],  # noqa: B006
+        confidence: Annotated[float | None, Field(description="0 to 1; default by source.")] = None,
+        source: Annotated[
+            str,
+            Field(
+                description="user (said by them), conversation (default), assistant (inferred), "
+                "file, tool, web, log or import."
+            ),
+        ] = "",
+        occurred_at: Annotated[
+            str, Field(description="When it was said or happened, ISO 8601; default now.")
+        ] = "",
+        conversation_id: Annotated[
+            str, Field(description="Turns of one conversation support each other in search.")
+        ] = "",
+        metadata: Annotated[dict[str, Any] | None, Field(description="Any JSON object.")] = None,
+        shared: Annotated[
+            bool | None, Field(description="Let the user's other agents read it.")
+        ] = None,
+        idempotency_key: Annotated[
+            str, Field(description="Makes a retry after a time-out safe.")
+        ] = "",
+        memories: Annotated[
+            list[Any] | None,
+            Field(description="Instead of content: up to 100 objects with the fields above."),
+        ] = None,
+    ) -> SaveReply:
+        given = {
+            "content": content,
+            "memory_type": memory_type,
+            "tags": tags,
+            "confidence": confidence,
+            "source": source,
+            "occurred_at": occurred_at,
+            "conversation_id": conversation_id,
+            "metadata": metadata,
+            "shared": shared,
+            "idempotency_key": idempotency_key,
+        }
+        single = {key: value for key, value in given.items() if value not in ("", None, [])}
+        if memories is None:
+            return await _save(services, [single], one=True)
+        if single:
+            raise ToolError(
+                f"Pass either memories or {', '.join(single)}: with a list, every field belongs "
+                "to an item."
+            )
+        return await _save(services, memories, one=False)
+
+    async def search_memories(
+        query: Annotated[str, Field(description="A question or a few words, in any language.")],
+        memory_type: Types = [],  # noqa: B006
+        tags: Tags = [],  # noqa: B006
+        limit: Limit = 10,
+        cursor: Cursor = "",
+        recent_first: Annotated[bool, Field(description="Order what was found by time.")] = False,
+        since: Since = "",
+        until: Until = "",
+        min_score: Annotated[
+            float | None,
+            Field(description="Leave out weaker ones; 0.3 is a fair floor, 1 a full match."),
+        ] = None,
+        explain: Annotated[bool, Field(description="Add the score of each arm.")] = False,
+    ) -> FoundReply:
+        who = await services.principal()
+        query, removed = storable(query)
+        with timed("search") as counts:
+            embedding, notes = await services.embed_query(query)
+            reply = await services.store.search(
+                who,
+                query,
+                embedding,
+                memory_types=memory_type or None,
+                tags=tags or None,
+                limit=limit,
+                cursor=cursor or None,
+                recent_first=recent_first,
+                since=since or None,
+                until=until or None,
+                min_score=min_score,
+                explain=explain,
+            )
+            counts["found"] = len(reply["memories"])
+        services.worker.used(who, reply["memories"])
+        reply["notes"] += notes + removal_note(removed)
+        return FoundReply(**reply)
+
+    async def list_memories(
+        memory_type: Types = [],  # noqa: B006
+        tags: Tags = [],  # noqa: B006
+        since: Since = "",
+        until: Until = "",
+        limit: Limit = 20,
+        cursor: Cursor = "",
+    ) -> FoundReply:
+        who = await services.principal()
+        with timed("list") as counts:
+            reply = await services.store.list_memories(
+                who,
+                memory_types=memory_type or None,
+                tags=tags or None,
+                since=since or None,
+                until=until or None,
+                limit=limit,
+                cursor=cursor or None,
+            )
+            counts["found"] = len(reply["memories"])
+        return FoundReply(**reply)
+
+    async def update_memory(
+        memory_id: Annotated[str, Field(description="The id that a save, search or list gave.")],
+        content: Annotated[str, Field(description="The corrected text.")] = "",
+        memory_type: str = "",
+        tags: Annotated[list[str] | None, Field(description="Replaces all tags.")] = None,
+        confidence: float | None = None,
+        confirmed: Annotated[
+            bool | None, Field(description="true only if a person said it is right.")
+        ] = None,
+        shared: bool | None = None,
+        occurred_at: str = "",
+        metadata: Annotated[
+            dict[str, Any] | None, Field(description="Replaces all metadata.")
+        ] = None,
+    ) -> MemoryReply:
+        who = await services.principal()
+        identifier = _identifier(memory_id)
+        (content, metadata, tags), removed = storable([content, metadata, tags])
+        with timed("update"):
+            embedding, notes = (
+                await services.embed_passage(content) if content.strip() else (None, [])
+            )
+            memory = await services.store.update(
+                who,
+                identifier,
+                embedding,
+                content=content or None,
+                memory_type=memory_type or None,
+                tags=tags,
+                confidence=confidence,
+                confirmed=confirmed,
+                shared=shared,
+                occurred_at=occurred_at or None,
+                metadata=metadata,
+            )
+        services.worker.wake()
+        return MemoryReply(memory=memory, notes=notes + removal_note(removed))
+
+    async def forget_memory(
+        memory_id: Annotated[
+            str, Field(description="One memory; else conditions, all of which must hold.")
+        ] = "",
+        days_older_than: float | None = None,
+        memory_type: Annotated[
+            Names,
+            Field(description="These types; user_preference and summary go only if named."),
+        ] = [],  # noqa: B006
+        tags: Annotated[Names, Field(description="All of these tags.")] = [],  # noqa: B006
+        below_confidence: float | None = None,
+        dry_run: Annotated[bool, Field(description="Only show what would go.")] = False,
+    ) -> ForgetReply:
+        who = await services.principal()
+        with timed("forget") as counts:
+            reply = await services.store.forget(
+                who,
+                memory_id=_identifier(memory_id) if memory_id else None,
+                days_older_than=days_older_than,
+                memory_types=memory_type or None,
+                tags=tags or None,
+                below_confidence=below_confidence,
+                dry_run=dry_run,
+            )
+            counts["forgotten"] = reply["forgotten"]
+        return ForgetReply(**reply)
+
+    return [
+        _tool(
+            save_memory,
+            "Save",
+            "Call this when you learn something worth knowing in a later session: a preference, a "
+            "fact, a decision, a plan, the state of a task, a solution. The same text again "
+            "strengthens the memory that holds it.",
+            ToolAnnotations(
+                read_only_hint=False,
+                destructive_hint=False,
+                idempotent_hint=True,
+                open_world_hint=False,
+            ),
+        ),
+        _tool(
+            search_memories,
+            "Search",
+            "Call this before you answer anything that earlier sessions may have settled: the "
+            "user's preferences, people, projects, decisions, plans. Finds by meaning and by exact "
+            "words, across languages. Scores are absolute; what scores low is not relevant.",
+            ToolAnnotations(read_only_hint=True, open_world_hint=False),
+        ),
+        _tool(
+            list_memories,
+            "List",
+            "Call this to look through memories by time, type or tag, newest first; to answer a "
+            "question, search instead.",
+            ToolAnnotations(read_only_hint=True, open_world_hint=False),
+        ),
+        _tool(
+            update_memory,
+            "Correct",
+            "Call this when a memory is wrong or incomplete, or the user confirms it. What you do "
+            "not name stays.",
+            ToolAnnotations(
+                read_only_hint=False,
+                destructive_hint=True,
+                idempotent_hint=True,
+                open_world_hint=False,
+            ),
+        ),
+        _tool(
+            forget_memory,
+            "Forget",
+            "Call this when the user asks to forget something, or a memory is worthless. Can be "
+            "undone for 30 days.",
+            ToolAnnotations(
+                read_only_hint=False,
+                destructive_hint=True,
+                idempotent_hint=True,
+                open_world_hint=False,
+            ),
+        ),
+    ]
+
+
+async def _save(services: Services, items: list[Any], *, one: bool) -> SaveReply:
+    who = await services.principal()
+    cleaned, removed = storable([_coerced(item) for item in items])
+    with timed("save", items=len(items)) as counts:
+        embeddings, notes = await services.embed_items(cleaned)
+        saved = await services.store.save_list(who, cleaned, embeddings)
+        counts |= {
+            "saved": sum(item.status == "saved" for item in saved),
+            "refused": sum(item.status == "error" for item in saved),
+        }
+    services.worker.wake()
+    if one and saved[0].status == "error":
+        raise MemphantError(saved[0].message or "refused", saved[0].hint or "", saved[0].code or "")
+    results = []
+    for item, embedding in zip(saved, embeddings, strict=True):
+        result: dict[str, Any] = {"index": item.index, "status": item.status}
+        if item.status == "error":
+            result["error"] = f"{item.message}. {item.hint}"
+        else:
+            result["memory"] = item.memory
+            if embedding is not None and embedding.windows > 1:
+                result["note"] = (
+                    f"longer than the model's limit: embedded in {embedding.windows} windows, averaged"
+                )
+        results.append(result)
+    return SaveReply(results=results, notes=notes + removal_note(removed))
+
+
+def _coerced(item: Any) -> Any:
+    item = parsed(item, dict)
+    if not isinstance(item, dict):
+        return item
+    # null, and the empty texts that stand for it in the single form, mean "not given"
+    item = {key: value for key, value in item.items() if value is not None}
+    for key, kind in (("tags", list), ("metadata", dict)):
+        if key in item:
+            item[key] = parsed(item[key], kind)
+    return item
+
+
+def _identifier(memory_id: str) -> UUID:
+    try:
+        return UUID(memory_id)
+    except ValueError:
+        raise ToolError(
+            f"memory_id is not an id: {memory_id[:60]!r}. Use one that a save, search or list gave."
+        ) from None
+
+
+def _tool(
+    fn: Callable[..., Coroutine[Any, Any, BaseModel]],
+    title: str,
+    description: str,
+    annotations: ToolAnnotations,
+) -> Tool:
+    tool = _Tool.from_function(
+        _readable(fn), fn.__name__, title, description, annotations=annotations
+    )
+    model = tool.fn_metadata.arg_model
+    model.model_config["extra"] = "forbid"
+    model.model_rebuild(force=True)
+    tool.parameters = _without_titles(model.model_json_schema(by_alias=True))
+    return tool
+
+
+def _without_titles(schema: Any) -> Any:
+    # every prompt pays for the schemas; a title repeats the name of its property
+    if isinstance(schema, dict):
+        return {
+            key: {name: _without_titles(value) for name, value in item.items()}
+            if key == "properties"
+            else _without_titles(item)
+            for key, item in schema.items()
+            if key != "title"
+        }
+    if isinstance(schema, list):
+        return [_without_titles(item) for item in schema]
+    return schema
+
+
+def _readable(
+    fn: Callable[..., Coroutine[Any, Any, BaseModel]],
+) -> Callable[..., Coroutine[Any, Any, BaseModel]]:
+    """The tool, with refusals of the database as the text that the model reads."""
+
+    @wraps(fn)
+    async def call(**arguments: Any) -> BaseModel:
+        try:
+            return await fn(**arguments)
+        except MemphantError as error:
+            raise ToolError(str(error)) from error
+
+    return call
