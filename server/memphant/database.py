@@ -105,7 +105,8 @@ def prepare_roles(running: embedded.EmbeddedPostgres) -> None:
         for name in (SERVER, DBA, "memphant_maintenance"):
             connection.execute(
                 sql.SQL(
-                    "create role {name} {login}; grant {name} to {owner} with admin true, inherit false, set false"
+                    "create role {name} {login}; "
+                    "grant {name} to {owner} with admin true, inherit false, set false"
                 ).format(
                     name=sql.Identifier(name),
                     login=sql.SQL("nologin" if name == "memphant_maintenance" else "login"),

@@ -14,7 +14,7 @@ CONVERSATION: list[dict[str, Any]] = [
     },
     {"content": "我对花生过敏，点外卖时要注意。", "memory_type": "fact"},
     {
-        "content": "The nightly backup failed with ERR_QX_7719 until we raised the time-out to 90 s.",
+        "content": "The nightly backup failed with ERR_QX_7719 until the time-out was 90 s.",
         "memory_type": "fact",
     },
     {"content": "下周三和设计团队开会，讨论新首页。", "memory_type": "plan"},
@@ -30,7 +30,7 @@ QUESTIONS = [
 
 
 async def run(settings: Settings) -> None:
-    """Saves the conversation as user `demo` and asks the questions. Running it again changes nothing."""
+    """Saves the conversation as user `demo` and asks the questions. A second run adds nothing."""
     services = Services(settings, None)
     who = Principal("demo", "demo")
     try:
@@ -58,14 +58,14 @@ async def run(settings: Settings) -> None:
             print(f"\n{question}")
             for memory in reply["memories"]:
                 arms = ", ".join(f"{arm} {score:.2f}" for arm, score in memory["arms"].items())
-                print(
-                    f"  {memory['score']:.2f}  {memory['content']}\n        {memory['why']} ({arms})"
-                )
+                print(f"  {memory['score']:.2f}  {memory['content']}")
+                print(f"        {memory['why']} ({arms})")
             notes += more
         for note in notes:
             print(note)
         print(
-            "\nThe same in psql: memphant psql -- -c \"select content from memory.memories where user_id = 'demo'\""
+            "\nThe same in psql: memphant psql -- -c "
+            "\"select content from memory.memories where user_id = 'demo'\""
         )
     finally:
         await services.stop()

@@ -19,8 +19,8 @@ UNAVAILABLE = "MP100"
 def translate(error: psycopg.Error) -> MemphantError:
     """What to tell the caller about a database error.
 
-    Errors of class MP are raised by the schema with a message and a hint of their own. Of everything
-    else only the kind is told: messages of Postgres may quote data.
+    Errors of class MP are raised by the schema with a message and a hint of their own. Of
+    everything else only the kind is told: messages of Postgres may quote data.
     """
     code = error.sqlstate or ""
     if code.startswith("MP"):

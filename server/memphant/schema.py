@@ -133,7 +133,7 @@ def check(connection: psycopg.Connection) -> None:
     """Refuses a database that this server must not run on.
 
     Raises:
-        MemphantError: the schema is missing, older than this server, or newer by a breaking migration.
+        MemphantError: the schema is missing, too old, or newer by a breaking migration.
     """
     applied = applied_migrations(connection)
     if not applied:

@@ -175,7 +175,8 @@ async def serve_http(settings: Settings) -> None:
                 )
             )
             serving = asyncio.create_task(server.serve([listener]))
-            while not server.started and not serving.done():
+            # uvicorn tells that it serves by a flag only
+            while not server.started and not serving.done():  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
             if server.started:
                 port = listener.getsockname()[1]

@@ -28,7 +28,7 @@ class Services:
     database: database.Database
 
     def __init__(self, settings: Settings, bearer: Callable[[], Principal] | None) -> None:
-        """`bearer` tells the principal of a request in token mode; None over stdio: always local."""
+        """`bearer` tells the principal of a request in token mode; None: always the local one."""
         self.settings = settings
         self.embedder: Embedder = build_embedder(settings.embedding())
         self.local = Principal(settings.user, settings.agent)
@@ -112,7 +112,8 @@ class Services:
             found = await self.embedder.embed([text for _, text in wanted], "passage")
         except (EmbeddingError, ValueError) as error:
             return embeddings, [
-                f"saved without a vector ({error}): found by keywords until the worker has embedded it"
+                f"saved without a vector ({error}): found by keywords until the worker "
+                "has embedded it"
             ]
         for (position, _), embedding in zip(wanted, found, strict=True):
             embeddings[position] = embedding
@@ -144,8 +145,8 @@ class Services:
         name, dimensions = await self.store.model()
         if (name, dimensions) != (self.embedder.name, self.embedder.dimensions):
             raise MemphantError(
-                f"This database holds vectors of {name} with {dimensions} dimensions, but the server "
-                f"is set to {self.embedder.name} with {self.embedder.dimensions}",
-                "Set MEMPHANT_EMBEDDING_* to the recorded model, use another database, or, while no "
-                "vector is stored, run: memphant install",
+                f"This database holds vectors of {name} with {dimensions} dimensions, but the "
+                f"server is set to {self.embedder.name} with {self.embedder.dimensions}",
+                "Set MEMPHANT_EMBEDDING_* to the recorded model, use another database, or, while "
+                "no vector is stored, run: memphant install",
             )

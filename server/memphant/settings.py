@@ -17,9 +17,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="MEMPHANT_", extra="ignore")
 
     host: str = Field(
-        "127.0.0.1", description="Address to listen on. Any but loopback needs a token."
+        default="127.0.0.1", description="Address to listen on. Any but loopback needs a token."
     )
-    port: int = Field(8077, ge=0, le=65535, description="TCP port of the server.")
+    port: int = Field(default=8077, ge=0, le=65535, description="TCP port of the server.")
     allowed_hosts: list[str] = Field(
         default_factory=list,
         description="Host headers to accept besides loopback, as a JSON list such as "
@@ -31,35 +31,44 @@ class Settings(BaseSettings):
         "directory, as root `/var/lib/memphant`.",
     )
     database_url: SecretStr | None = Field(
-        None,
+        default=None,
         description="An existing Postgres with pgvector, as the server's ordinary role. "
         "None: the embedded one.",
     )
     install_url: SecretStr | None = Field(
-        None,
-        description="The same database as the owner of the schema, if that is another role; used by "
-        "`memphant install`, `token` and `adopt` only.",
+        default=None,
+        description="The same database as the owner of the schema, if that is another role; "
+        "used by `memphant install`, `token` and `adopt` only.",
     )
-    pool_size: int = Field(10, ge=1, le=200, description="Most database connections of one server.")
-    user: str = Field("local", min_length=1, description="The user in local mode and over stdio.")
+    pool_size: int = Field(
+        default=10, ge=1, le=200, description="Most database connections of one server."
+    )
+    user: str = Field(
+        default="local", min_length=1, description="The user in local mode and over stdio."
+    )
     agent: str = Field(
-        "default", min_length=1, description="The agent in local mode and over stdio."
+        default="default", min_length=1, description="The agent in local mode and over stdio."
     )
     embedding_base_url: str | None = Field(
-        None,
+        default=None,
         description="An OpenAI-compatible endpoint, such as `https://api.openai.com/v1`. None: the "
         "bundled model.",
     )
-    embedding_model: str | None = Field(None, description="The endpoint's model.")
-    embedding_api_key: SecretStr | None = Field(None, description="The endpoint's key, if any.")
+    embedding_model: str | None = Field(default=None, description="The endpoint's model.")
+    embedding_api_key: SecretStr | None = Field(
+        default=None, description="The endpoint's key, if any."
+    )
     embedding_dimensions: int | None = Field(
-        None, ge=1, le=4000, description="Dimensions to ask the endpoint for. None: its own."
+        default=None,
+        ge=1,
+        le=4000,
+        description="Dimensions to ask the endpoint for. None: its own.",
     )
     embedding_timeout_s: float = Field(
-        30, gt=0, description="Longest wait for one answer of the endpoint, in seconds."
+        default=30, gt=0, description="Longest wait for one answer of the endpoint, in seconds."
     )
     embedding_retries: int = Field(
-        3, ge=0, le=10, description="Further attempts after a failure of the endpoint."
+        default=3, ge=0, le=10, description="Further attempts after a failure of the endpoint."
     )
 
     @field_validator("database_url", "install_url", "embedding_base_url", mode="before")

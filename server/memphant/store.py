@@ -1,4 +1,4 @@
-"""Every SQL statement of the server, beside the method that runs it. Arguments and columns are named."""
+"""Every SQL statement of the server, beside the method that runs it."""
 
 import json
 from collections.abc import Sequence
@@ -271,7 +271,9 @@ class Store:
         rows = await self._rows("select p.what, p.rows from memory.purge() as p")
         return {row["what"]: row["rows"] for row in rows}
 
-    async def _reply(self, statement: LiteralString, who: Principal, /, **given: Any) -> dict[str, Any]:
+    async def _reply(
+        self, statement: LiteralString, who: Principal, /, **given: Any
+    ) -> dict[str, Any]:
         rows = await self._rows(statement, user_id=who.user_id, agent_id=who.agent_id, **given)
         reply: dict[str, Any] = rows[0]["reply"]
         return reply

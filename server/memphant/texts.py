@@ -10,7 +10,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def storable(value: Any) -> tuple[Any, int]:
-    """The same value without U+0000 and lone surrogates, in every string of it, and how many went."""
+    """The value without U+0000 and lone surrogates in any string of it, and how many went."""
     if isinstance(value, str):
         return _UNSTORABLE.subn("", value)
     if isinstance(value, list):

@@ -351,7 +351,8 @@ async def _save(services: Services, items: list[Any], *, one: bool) -> SaveReply
             result["memory"] = item.memory
             if embedding is not None and embedding.windows > 1:
                 result["note"] = (
-                    f"longer than the model's limit: embedded in {embedding.windows} windows, averaged"
+                    f"longer than the model's limit: embedded in {embedding.windows} windows, "
+                    "averaged"
                 )
         results.append(result)
     return SaveReply(results=results, notes=notes + removal_note(removed))

@@ -1,4 +1,4 @@
-"""Background work of one server process: vectors that are missing, uses to count, what is to be purged."""
+"""Background work of one server process: missing vectors, uses to count, what is to be purged."""
 
 import asyncio
 import logging
