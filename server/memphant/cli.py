@@ -81,7 +81,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     adopt.set_defaults(run=_adopt)
 
-    psql = commands.add_parser("psql", help="open psql; it may read every memory")
+    psql = commands.add_parser("psql", help="open psql, by default to read every memory")
+    psql.add_argument(
+        "--as",
+        dest="role",
+        choices=["dba", "server", "owner"],
+        default="dba",
+        help="dba reads everything (default), server saves and forgets, owner changes settings",
+    )
     psql.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to psql")
     psql.set_defaults(run=_psql)
 
@@ -138,7 +145,7 @@ def _adopt(settings: "Settings", arguments: argparse.Namespace) -> None:
 def _psql(settings: "Settings", arguments: argparse.Namespace) -> int:
     from memphant import commands
 
-    return commands.psql(settings, arguments.arguments)
+    return commands.psql(settings, arguments.role, arguments.arguments)
 
 
 def _search(settings: "Settings", arguments: argparse.Namespace) -> None:

@@ -139,13 +139,13 @@ def adopt(settings: Settings, from_user: str, to_user: str) -> None:
     print(", ".join(f"{count} {what}" for what, count in rows), f"now belong to {to_user}.")
 
 
-def psql(settings: Settings, arguments: list[str]) -> int:
-    """Opens psql as a reader of everything; returns its exit code."""
+def psql(settings: Settings, role: str, arguments: list[str]) -> int:
+    """Opens psql in one of the roles dba, server, owner; returns its exit code."""
     with _database(settings) as opened:
         program = str(embedded.binaries() / "psql") if opened.running else shutil.which("psql")
         if program is None:
             raise MemphantError("psql is not installed", "Install the client of Postgres.")
-        conninfo = opened.dba
+        conninfo = {"dba": opened.dba, "server": opened.server, "owner": opened.owner}[role]
         if conninfo is None:
             conninfo = psycopg.conninfo.make_conninfo(
                 opened.owner, options=f"-c role={database.DBA}"

@@ -86,6 +86,7 @@ def _session(weights: Weights) -> Any:
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
+    # The runtime documents that it copies these, so they need not outlive this function
     filled = weights.initializers()
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in filled.values()]
     options.add_external_initializers(list(filled), values)

@@ -101,7 +101,9 @@ class Weights:
         norm("input", "emb.ln")
         for layer in range(self.layers):
             of, source = f"layer{layer}", f"l{layer}"
-            linear(f"{of}.qkv", [f"{source}.q", f"{source}.k", f"{source}.v"], self.width, loud=True)
+            linear(
+                f"{of}.qkv", [f"{source}.q", f"{source}.k", f"{source}.v"], self.width, loud=True
+            )
             linear(f"{of}.attended", [f"{source}.ao"], self.width)
             norm(f"{of}.middle", f"{source}.aln")
             linear(f"{of}.inner", [f"{source}.fi"], self.width, loud=True)
