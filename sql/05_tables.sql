@@ -37,6 +37,7 @@ comment on table memory.words is 'Inverted index: a posting per word and tag (#t
 comment on column memory.words.weight is 'BM25 term weight tf·2 / (tf + 0.5 + 0.5·length/40); from 0 (tags) to 2.';
 comment on index memory.words_place is 'Finds the postings of a memory.';
 comment on table memory.usage is 'How often a memory was found or injected, and when last. Apart from memories, because it changes often.';
+comment on table memory.versions is 'What a memory was before each change, and who changed it, when and how. memory.history reads it.';
 comment on table memory.requests is 'Idempotency keys and the memory that each made.';
 comment on table memory.embedding_queue is 'Memories that wait for a vector. not_before is the end of a worker''s lease or of a pause after a failure.';
 comment on index memory.embedding_queue_not_before is 'Finds what is due.';

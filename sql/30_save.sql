@@ -39,6 +39,7 @@ begin
     from memory.sources as s where s.name in (d.source, existing.source);
     other_conversation := d.conversation_id is distinct from existing.conversation_id
         or abs(extract(epoch from d.occurred_at - existing.occurred_at)) >= 86400;
+    perform set_config('memory.operation', 'reinforce', true);
     update memory.memories as m
     set memory_type = case when _reinforce.item ? 'memory_type' then d.memory_type else m.memory_type end,
         tags = memory._check_tags(m.tags || d.tags),
@@ -47,10 +48,9 @@ begin
         confidence = greatest(m.confidence, case
             when other_conversation then least(ceiling, 1 - (1 - m.confidence) * (1 - d.confidence))
             else d.confidence end),
-        embedding = coalesce(m.embedding, d.embedding),
-        version = m.version + 1,
-        updated_at = d.updated_at
+        embedding = coalesce(m.embedding, d.embedding)
     where m.user_id = d.user_id and m.id = existing.id;
+    perform set_config('memory.operation', '', true);
     insert into memory.usage as u (user_id, memory_id, uses, last_used_at)
     values (d.user_id, existing.id, 1, d.updated_at)
     on conflict (user_id, memory_id) do update
@@ -271,7 +271,7 @@ create or replace function memory.save(
     content text,
     memory_type text default null,
     tags text[] default null,
-    confidence real default null,
+    confidence double precision default null,
     source text default null,
     occurred_at timestamptz default null,
     conversation_id text default null,
@@ -310,6 +310,6 @@ begin
 end;
 $$;
 comment on function memory.save(
-    text, text, text, text, text[], real, text, timestamptz, text, jsonb, boolean, text, halfvec) is
+    text, text, text, text, text[], double precision, text, timestamptz, text, jsonb, boolean, text, halfvec) is
 'Saves one memory. The same text again reinforces the memory that holds it. Without a vector it is found by keywords '
 'until the server''s worker has embedded it. Default type fact, source conversation, time now.';

@@ -1,7 +1,8 @@
 -- Changing and forgetting. Both touch own rows only: a shared row of another agent is read-only, and
 -- what is private to another agent does not exist.
 
-create or replace function memory._own(user_id text, agent_id text, memory_id uuid)
+create or replace function memory._own(
+    user_id text, agent_id text, memory_id uuid, forgotten_too boolean default false)
 returns memory.memories
 language plpgsql volatile
 set search_path from current
@@ -12,7 +13,7 @@ begin
     select m.* into found_row
     from memory.memories as m
     where m.user_id = _own.user_id and m.id = _own.memory_id and m.agent_id = _own.agent_id
-        and m.state <> 'forgotten'
+        and (_own.forgotten_too or m.state <> 'forgotten')
     for no key update;
     if not found then
         select m.agent_id into found_row.agent_id
@@ -27,7 +28,7 @@ begin
     return found_row;
 end;
 $$;
-comment on function memory._own(text, text, uuid) is
+comment on function memory._own(text, text, uuid, boolean) is
 'Locks and returns an own memory; an error for a shared one of another agent, the usual "no memory" for everything else.';
 
 create or replace function memory.update(
@@ -37,7 +38,7 @@ create or replace function memory.update(
     content text default null,
     memory_type text default null,
     tags text[] default null,
-    confidence real default null,
+    confidence double precision default null,
     confirmed boolean default null,
     shared boolean default null,
     occurred_at text default null,
@@ -93,9 +94,7 @@ begin
             shared = coalesce(update.shared, m.shared),
             occurred_at = coalesce(
                 memory._timestamp('occurred_at', update.occurred_at, memory._zone(update.user_id)), m.occurred_at),
-            metadata = coalesce(update.metadata, m.metadata),
-            version = m.version + 1,
-            updated_at = memory._now()
+            metadata = coalesce(update.metadata, m.metadata)
         where t.user_id = update.user_id and t.id = m.id;
     exception when unique_violation then
         perform memory._fail('MP011', 'another memory of this agent says the same',
@@ -114,7 +113,7 @@ begin
 end;
 $$;
 comment on function memory.update(
-    text, text, uuid, text, text, text[], real, boolean, boolean, text, jsonb, halfvec) is
+    text, text, uuid, text, text, text[], double precision, boolean, boolean, text, jsonb, halfvec) is
 'Corrects an own memory. What is null stays; metadata and tags given replace the old ones. A changed text without a vector is '
 'found by keywords until the worker has embedded it. Returns the stored state.';
 
@@ -125,8 +124,9 @@ create or replace function memory.forget(
     days_older_than double precision default null,
     memory_types text[] default null,
     tags text[] default null,
-    below_confidence real default null,
-    dry_run boolean default false
+    below_confidence double precision default null,
+    dry_run boolean default false,
+    purge boolean default false
 )
 returns table (id uuid, content text, memory_type text, occurred_at timestamptz)
 language plpgsql volatile
@@ -151,7 +151,7 @@ begin
     end if;
     perform memory._check_types(forget.memory_types);
     if forget.memory_id is not null then
-        perform memory._own(forget.user_id, forget.agent_id, forget.memory_id);
+        perform memory._own(forget.user_id, forget.agent_id, forget.memory_id, forgotten_too => forget.purge);
         ids := array[forget.memory_id];
     else
         -- protection of a type beats every other condition
@@ -159,34 +159,45 @@ begin
             select m.id
             from memory.memories as m
             join memory.memory_types as t on t.name = m.memory_type
-            where m.user_id = forget.user_id and m.agent_id = forget.agent_id and m.state = 'active'
+            where m.user_id = forget.user_id and m.agent_id = forget.agent_id
+                and (m.state = 'active' or forget.purge and m.state = 'forgotten')
                 and (forget.memory_types is null and not t.protected or m.memory_type = any (forget.memory_types))
                 and (forget.tags is null or m.tags @> forget.tags)
-                and (forget.below_confidence is null or m.confidence < forget.below_confidence)
+                and (forget.below_confidence is null or m.confidence < forget.below_confidence::real)
                 and (forget.days_older_than is null
                     or m.occurred_at < memory._now() - forget.days_older_than * interval '1 day')
             order by m.id
             for no key update of m);
-    end if;
-    if not forget.dry_run then
-        update memory.memories as m
-        set state = 'forgotten', version = m.version + 1, updated_at = memory._now()
-        where m.user_id = forget.user_id and m.id = any (ids);
-        delete from memory.embedding_queue as q
-        where q.user_id = forget.user_id and q.memory_id = any (ids);
     end if;
     return query
     select m.id, m.content, m.memory_type, m.occurred_at
     from memory.memories as m
     where m.user_id = forget.user_id and m.id = any (ids)
     order by m.occurred_at desc, m.id desc;
+    if forget.dry_run then
+        perform memory._leave(previous);
+        return;
+    end if;
+    delete from memory.embedding_queue as q
+    where q.user_id = forget.user_id and q.memory_id = any (ids);
+    if forget.purge then
+        delete from memory.versions as v where v.user_id = forget.user_id and v.memory_id = any (ids);
+        delete from memory.usage as u where u.user_id = forget.user_id and u.memory_id = any (ids);
+        delete from memory.requests as q where q.user_id = forget.user_id and q.memory_id = any (ids);
+        delete from memory.memories as m where m.user_id = forget.user_id and m.id = any (ids);
+    else
+        update memory.memories as m
+        set state = 'forgotten'
+        where m.user_id = forget.user_id and m.id = any (ids);
+    end if;
     perform memory._leave(previous);
 end;
 $$;
 comment on function memory.forget(
-    text, text, uuid, double precision, text[], text[], real, boolean) is
+    text, text, uuid, double precision, text[], text[], double precision, boolean, boolean) is
 'Forgets one own memory, or those that meet every condition; protected types only where memory_types names them. '
-'Forgotten memories can be restored until the grace period (retention.forgotten_days) ends. dry_run only shows what would go.';
+'Forgotten memories can be restored until the grace period (retention.forgotten_days) ends. dry_run only shows what would go; '
+'purge removes for good, history too, what was forgotten before as well.';
 
 create or replace function memory.forget_reply(
     user_id text,
@@ -195,8 +206,9 @@ create or replace function memory.forget_reply(
     days_older_than double precision default null,
     memory_types text[] default null,
     tags text[] default null,
-    below_confidence real default null,
-    dry_run boolean default false
+    below_confidence double precision default null,
+    dry_run boolean default false,
+    purge boolean default false
 )
 returns jsonb
 language plpgsql volatile
@@ -222,10 +234,10 @@ begin
             user_id => forget_reply.user_id, agent_id => forget_reply.agent_id, memory_id => forget_reply.memory_id,
             days_older_than => forget_reply.days_older_than, memory_types => forget_reply.memory_types,
             tags => forget_reply.tags, below_confidence => forget_reply.below_confidence,
-            dry_run => forget_reply.dry_run) as g) as f;
+            dry_run => forget_reply.dry_run, purge => forget_reply.purge) as g) as f;
     return result;
 end;
 $$;
 comment on function memory.forget_reply(
-    text, text, uuid, double precision, text[], text[], real, boolean) is
+    text, text, uuid, double precision, text[], text[], double precision, boolean, boolean) is
 'memory.forget as one reply: {forgotten, would_forget, memories (the first 20), notes}.';

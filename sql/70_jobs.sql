@@ -116,6 +116,9 @@ begin
         delete from memory.usage as u
         using memory.memories as m
         where m.user_id = u.user_id and m.id = u.memory_id and m.state = 'forgotten' and m.updated_at < forgotten_before;
+        delete from memory.versions as v
+        using memory.memories as m
+        where m.user_id = v.user_id and m.id = v.memory_id and m.state = 'forgotten' and m.updated_at < forgotten_before;
         delete from memory.memories as m where m.state = 'forgotten' and m.updated_at < forgotten_before;
     end if;
     return next;
@@ -151,13 +154,14 @@ begin
     end if;
     -- a text that the new owner already holds stays once; the other copy is archived, never lost
     update memory.memories as m
-    set state = 'archived', updated_at = memory._now(), version = m.version + 1
+    set state = 'archived'
     where m.user_id = adopt.from_user and m.state = 'active' and exists (
         select from memory.memories as t
         where t.user_id = adopt.to_user and t.agent_id = m.agent_id and t.content_hash = m.content_hash
             and t.state = 'active');
     update memory.embedding_queue as q set user_id = adopt.to_user where q.user_id = adopt.from_user;
     update memory.usage as u set user_id = adopt.to_user where u.user_id = adopt.from_user;
+    update memory.versions as v set user_id = adopt.to_user where v.user_id = adopt.from_user;
     delete from memory.requests as q where q.user_id = adopt.from_user;
     -- conversations keep their numbers, which are unique across users, so places stay unique too
     update memory.conversations as c set user_id = adopt.to_user

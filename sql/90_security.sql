@@ -96,13 +96,45 @@ create policy update_own on memory.usage for update
                 and m.agent_id = current_setting('memory.agent_id', true)));
 comment on policy update_own on memory.usage is 'An agent counts uses of its own memories; those of shared ones are recorded by maintenance.';
 
+-- A version is seen by whoever sees its memory: the subquery is under the policy of memories.
+drop policy if exists as_the_memory on memory.versions;
+create policy as_the_memory on memory.versions for select
+    using (
+        user_id = current_setting('memory.user_id', true)
+        and exists (
+            select from memory.memories as m
+            where m.user_id = versions.user_id and m.id = versions.memory_id));
+comment on policy as_the_memory on memory.versions is 'The history of a memory is seen by whoever sees the memory.';
+drop policy if exists insert_own on memory.versions;
+create policy insert_own on memory.versions for insert
+    with check (
+        user_id = current_setting('memory.user_id', true)
+        and agent_id = current_setting('memory.agent_id', true));
+comment on policy insert_own on memory.versions is 'Written with a change of an own memory.';
+drop policy if exists delete_own on memory.versions;
+create policy delete_own on memory.versions for delete
+    using (
+        user_id = current_setting('memory.user_id', true)
+        and agent_id = current_setting('memory.agent_id', true));
+comment on policy delete_own on memory.versions is 'Removed with an own memory that is purged.';
+
+drop policy if exists delete_own on memory.usage;
+create policy delete_own on memory.usage for delete
+    using (
+        user_id = current_setting('memory.user_id', true)
+        and exists (
+            select from memory.memories as m
+            where m.user_id = usage.user_id and m.id = usage.memory_id
+                and m.agent_id = current_setting('memory.agent_id', true)));
+comment on policy delete_own on memory.usage is 'Removed with an own memory that is purged.';
+
 -- memphant_dba reads everything but tokens; memphant_maintenance works across users
 do $$
 declare
     t text;
 begin
     foreach t in array array[
-        'memories', 'words', 'users', 'conversations', 'requests', 'embedding_queue', 'usage', 'access_tokens']
+        'memories', 'words', 'users', 'conversations', 'requests', 'embedding_queue', 'usage', 'versions', 'access_tokens']
     loop
         execute format('drop policy if exists maintenance on memory.%I', t);
         execute format('create policy maintenance on memory.%I to memphant_maintenance using (true)', t);
@@ -126,17 +158,19 @@ grant select on
     memory.help, memory.overview
 to memphant_server, memphant_dba, memphant_maintenance;
 grant select, insert, update, delete on
-    memory.memories, memory.words, memory.embedding_queue
+    memory.memories, memory.words, memory.embedding_queue, memory.usage
 to memphant_server, memphant_maintenance;
 grant select, insert, update on
-    memory.users, memory.conversations, memory.requests, memory.usage
+    memory.users, memory.conversations
 to memphant_server;
+grant select, insert, update, delete on memory.requests to memphant_server;
+grant select, insert, delete on memory.versions to memphant_server;
 grant select, insert, update, delete on
-    memory.users, memory.conversations, memory.requests, memory.usage, memory.access_tokens
+    memory.users, memory.conversations, memory.requests, memory.versions, memory.access_tokens
 to memphant_maintenance;
 grant select on
     memory.memories, memory.words, memory.users, memory.conversations, memory.requests, memory.embedding_queue,
-    memory.usage
+    memory.usage, memory.versions
 to memphant_dba;
 grant usage on sequence memory.conversation_numbers to memphant_server, memphant_maintenance;
 

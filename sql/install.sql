@@ -32,6 +32,23 @@ insert into memory.migrations (name, checksum)
 values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
 \endif
 
+\set name 0002_versions
+\set text `cat migrations/0002_versions.sql`
+select
+    not exists (select from memory.migrations where name = :'name') as pending,
+    exists (
+        select from memory.migrations
+        where name = :'name' and checksum <> encode(sha256(convert_to(:'text', 'UTF8')), 'hex')) as changed
+\gset
+\if :changed
+do $$ begin raise exception 'migration 0002_versions is not the one that ran in this database'; end $$;
+\endif
+\if :pending
+\ir migrations/0002_versions.sql
+insert into memory.migrations (name, checksum)
+values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
+\endif
+
 \ir 05_tables.sql
 \ir 10_text.sql
 \ir 15_settings.sql
@@ -39,6 +56,7 @@ values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
 \ir 25_memory.sql
 \ir 30_save.sql
 \ir 35_words.sql
+\ir 37_history.sql
 \ir 40_vector.sql
 \ir 45_keyword.sql
 \ir 50_search.sql

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 
@@ -49,6 +50,17 @@ class Claimed:
     version: int
     text: str
     attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One row of memory.history; what replaced it is None for the current version."""
+
+    version: int
+    memory: dict[str, Any]
+    replaced_at: datetime | None
+    replaced_by: str | None
+    operation: str | None
 
 
 def vector_text(embedding: Embedding | None) -> str | None:
@@ -215,6 +227,41 @@ class Store:
             **given,
         )
 
+    async def restore(self, who: Principal, memory_id: UUID) -> dict[str, Any]:
+        """The stored state after a forgotten or archived memory came back."""
+        return await self._reply(
+            """select memory.restore(
+                user_id => %(user_id)s, agent_id => %(agent_id)s,
+                memory_id => %(memory_id)s) as reply""",
+            who,
+            memory_id=memory_id,
+        )
+
+    async def revert(self, who: Principal, memory_id: UUID, version: int) -> dict[str, Any]:
+        """The stored state after going back to a version."""
+        return await self._reply(
+            """select memory.revert(
+                user_id => %(user_id)s, agent_id => %(agent_id)s, memory_id => %(memory_id)s,
+                version => %(version)s) as reply""",
+            who,
+            memory_id=memory_id,
+            version=version,
+        )
+
+    async def history(self, who: Principal, memory_id: UUID) -> list[Version]:
+        """Every version of a memory, newest first."""
+        return await self._rows_of(
+            Version,
+            """select h.version, h.memory, h.replaced_at, h.replaced_by, h.operation
+            from memory.history(
+                user_id => %(user_id)s, agent_id => %(agent_id)s,
+                memory_id => %(memory_id)s) as h
+            order by h.version desc""",
+            user_id=who.user_id,
+            agent_id=who.agent_id,
+            memory_id=memory_id,
+        )
+
     async def forget(self, who: Principal, **given: Any) -> dict[str, Any]:
         """The reply of memory.forget_reply."""
         return await self._reply(
@@ -222,7 +269,7 @@ class Store:
                 user_id => %(user_id)s, agent_id => %(agent_id)s, memory_id => %(memory_id)s,
                 days_older_than => %(days_older_than)s, memory_types => %(memory_types)s,
                 tags => %(tags)s, below_confidence => %(below_confidence)s,
-                dry_run => %(dry_run)s) as reply""",
+                dry_run => %(dry_run)s, purge => %(purge)s) as reply""",
             who,
             **given,
         )

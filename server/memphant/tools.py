@@ -1,6 +1,7 @@
 """The tools: product copy, arguments in, replies out. What they do is SQL."""
 
 from collections.abc import Callable, Coroutine
+from dataclasses import asdict
 from functools import wraps
 from typing import Annotated, Any
 from uuid import UUID
@@ -38,6 +39,12 @@ class MemoryReply(BaseModel):
 
     memory: dict[str, Any]
     notes: list[str]
+
+
+class HistoryReply(BaseModel):
+    """Every version, newest first; the first is the current one."""
+
+    versions: list[dict[str, Any]]
 
 
 class ForgetReply(BaseModel):
@@ -222,27 +229,38 @@ def build_tools(services: Services) -> list[Tool]:
         metadata: Annotated[
             dict[str, Any] | None, Field(description="Replaces all metadata.")
         ] = None,
+        version: Annotated[int | None, Field(description="Alone: go back to this version.")] = None,
+        restore: Annotated[
+            bool, Field(description="Alone: bring back what was forgotten or archived.")
+        ] = False,
     ) -> MemoryReply:
         who = await services.principal()
         identifier = _identifier(memory_id)
         (content, metadata, tags), removed = storable([content, metadata, tags])
+        corrections = {
+            "content": content or None,
+            "memory_type": memory_type or None,
+            "tags": tags,
+            "confidence": confidence,
+            "confirmed": confirmed,
+            "shared": shared,
+            "occurred_at": occurred_at or None,
+            "metadata": metadata,
+        }
+        given = [name for name, value in corrections.items() if value is not None]
+        if (version is not None) + restore + bool(given) > 1:
+            raise ToolError("version and restore stand alone: make other changes in a second call.")
+        notes: list[str] = []
         with timed("update"):
-            embedding, notes = (
-                await services.embed_passage(content) if content.strip() else (None, [])
-            )
-            memory = await services.store.update(
-                who,
-                identifier,
-                embedding,
-                content=content or None,
-                memory_type=memory_type or None,
-                tags=tags,
-                confidence=confidence,
-                confirmed=confirmed,
-                shared=shared,
-                occurred_at=occurred_at or None,
-                metadata=metadata,
-            )
+            if restore:
+                memory = await services.store.restore(who, identifier)
+            elif version is not None:
+                memory = await services.store.revert(who, identifier, version)
+            else:
+                embedding = None
+                if content.strip():
+                    embedding, notes = await services.embed_passage(content)
+                memory = await services.store.update(who, identifier, embedding, **corrections)
         services.worker.wake()
         return MemoryReply(memory=memory, notes=notes + removal_note(removed))
 
@@ -258,6 +276,9 @@ def build_tools(services: Services) -> list[Tool]:
         tags: Annotated[Names, Field(description="All of these tags.")] = [],  # noqa: B006
         below_confidence: float | None = None,
         dry_run: Annotated[bool, Field(description="Only show what would go.")] = False,
+        purge: Annotated[
+            bool, Field(description="Remove for good, history too; cannot be undone.")
+        ] = False,
     ) -> ForgetReply:
         who = await services.principal()
         with timed("forget") as counts:
@@ -269,9 +290,24 @@ def build_tools(services: Services) -> list[Tool]:
                 tags=tags or None,
                 below_confidence=below_confidence,
                 dry_run=dry_run,
+                purge=purge,
             )
             counts["forgotten"] = reply["forgotten"]
         return ForgetReply(**reply)
+
+    async def memory_history(
+        memory_id: Annotated[str, Field(description="The id that a save, search or list gave.")],
+    ) -> HistoryReply:
+        who = await services.principal()
+        with timed("history") as counts:
+            versions = await services.store.history(who, _identifier(memory_id))
+            counts["versions"] = len(versions)
+        return HistoryReply(
+            versions=[
+                {key: value for key, value in asdict(version).items() if value is not None}
+                for version in versions
+            ]
+        )
 
     return [
         _tool(
@@ -317,14 +353,21 @@ def build_tools(services: Services) -> list[Tool]:
         _tool(
             forget_memory,
             "Forget",
-            "Call this when the user asks to forget something, or a memory is worthless. Can be "
-            "undone for 30 days.",
+            "Call this when the user asks to forget something, or a memory is worthless. Unless "
+            "purged, update_memory with restore brings it back within 30 days.",
             ToolAnnotations(
                 read_only_hint=False,
                 destructive_hint=True,
                 idempotent_hint=True,
                 open_world_hint=False,
             ),
+        ),
+        _tool(
+            memory_history,
+            "History",
+            "Call this to see how a memory changed: every version, who replaced it and when. "
+            "update_memory goes back to one.",
+            ToolAnnotations(read_only_hint=True, open_world_hint=False),
         ),
     ]
 
