@@ -7,6 +7,8 @@ comment on column memory.memory_types.half_life_days is 'Days after which recenc
 comment on column memory.memory_types.retention_days is 'Days without access after which a memory may be forgotten; null keeps it.';
 comment on column memory.memory_types.protected is 'Bulk forgetting skips this type unless it is named.';
 comment on table memory.sources is 'Where a memory comes from: default and maximum confidence, and how far its content is trusted.';
+comment on table memory.value_rules is 'Rules of memory.value_of: a regular expression over the lower-case text, its weight, and how often it counts at most.';
+comment on table memory.answer_kinds is 'Kinds of answer: what a query that wants one looks like, what a memory that holds one looks like, and what that adds to its score.';
 comment on table memory.users is 'The users. Created by a token, by the first save, or at the start of local mode.';
 comment on column memory.users.time_zone is 'IANA name; the zone of calls that carry none.';
 comment on table memory.access_tokens is 'SHA-256 digests of bearer tokens. No role may select; see memory.authenticate.';
@@ -26,7 +28,9 @@ comment on column memory.memories.superseded_by is 'The memory that replaced it 
 comment on column memory.memories.state is 'active: searched. superseded: no longer current. archived: put away, restorable. forgotten: purged after the grace period.';
 comment on column memory.memories.content_hash is 'SHA-256 of the content after folding white space.';
 comment on column memory.memories.place is 'Number within the user: number of the conversation × 2^20 + number of the turn. A neighbouring turn is place ± 1.';
-comment on column memory.memories.value is 'How much it is worth whatever is asked.';
+comment on column memory.memories.value is 'What it is worth whatever is asked (memory.value_of).';
+comment on column memory.memories.speaker is 'Who speaks, where the content begins with "Name: ".';
+comment on column memory.memories.answers is 'The kinds of answer that it holds (memory.answer_kinds).';
 comment on column memory.memories.version is 'Counts the changes, from 1.';
 comment on column memory.memories.keywords is 'Its tokens (memory.tokens) with positions; the source of memory.words. A DBA queries it with @@.';
 comment on column memory.memories.embedding is 'Its vector by the recorded model, of unit length; null until embedded.';

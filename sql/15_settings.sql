@@ -51,7 +51,12 @@ insert into memory.settings (name, default_value, unit, meaning) values
     ('search.recency_weight', '0.06', 'share', 'most that recency can add to a score'),
     ('search.confidence_weight', '0.1', 'share', 'most that confidence can move a score'),
     ('search.use_weight', '0.03', 'share', 'most that frequent use can add to a score'),
+    ('search.speaker_bonus', '0.2', 'score', 'added for turns of the one speaker whom the query names'),
+    ('search.value_weight', '0.3', 'share', 'how much value above or below that of the other candidates moves a score'),
+    ('value.length_weight', '0.5', 'share', 'weight of the length of a text in its value'),
     ('search.type_boost', '0.1', 'share', 'what naming a memory''s type or tag in the query adds'),
+    ('hnsw.m', '16', 'links', 'links of a vector to others in the HNSW index, 2 to 100; used when it is built (memphant rebuild-index)'),
+    ('hnsw.ef_construction', '64', 'candidates', 'breadth of the search for links while the HNSW index is built, at least 2 × hnsw.m'),
     ('worker.lease_seconds', '120', 's', 'how long a claimed memory waits before another worker may embed it')
 on conflict (name) do update set
     default_value = excluded.default_value, unit = excluded.unit, meaning = excluded.meaning;

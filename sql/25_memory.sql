@@ -258,7 +258,9 @@ begin
     d.embedding := _draft.embedding;
     d.state := 'active';
     d.version := 1;
-    d.value := 0;
+    d.value := memory.value_of(d.content);
+    d.speaker := memory._speaker(d.content);
+    d.answers := memory._answers(d.content);
     d.content_hash := memory._content_hash(d.content);
     d.keywords := memory._keywords(memory.indexed_text(d.content));
     d.created_at := memory._now();

@@ -71,12 +71,12 @@ begin
     for attempt in 1..5 loop
         insert into memory.memories as m (
             user_id, id, agent_id, content, memory_type, source, tags, confidence, shared,
-            conversation_id, occurred_at, metadata, valid_from, state, content_hash, place, value,
+            conversation_id, occurred_at, metadata, valid_from, state, content_hash, place, value, speaker, answers,
             version, created_at, updated_at, keywords, embedding)
         values (
             d.user_id, d.id, d.agent_id, d.content, d.memory_type, d.source, d.tags, d.confidence,
             coalesce(d.shared, _store.share_by_default),
-            d.conversation_id, d.occurred_at, d.metadata, d.valid_from, d.state, d.content_hash, d.place, d.value,
+            d.conversation_id, d.occurred_at, d.metadata, d.valid_from, d.state, d.content_hash, d.place, d.value, d.speaker, d.answers,
             d.version, d.created_at, d.updated_at, d.keywords, d.embedding)
         on conflict (user_id, agent_id, content_hash) where state = 'active' do nothing
         returning m.id into _store.id;
@@ -239,6 +239,10 @@ begin
             codes[r.i] := 'MP005';
             messages[r.i] := problem;
             hints[r.i] := advice;
+            -- nothing was saved under its key: a retry is a new request
+            delete from memory.requests as q
+            where q.user_id = save_list.user_id and q.agent_id = save_list.agent_id
+                and q.memory_id = (drafts[r.i]).id;
         end;
         if save_list.items -> (r.i - 1) ->> 'idempotency_key' is not null then
             update memory.requests as q

@@ -35,16 +35,20 @@ comment on function memory._post_words() is
 create or replace trigger memories_words_insert
 after insert on memory.memories
 for each row execute function memory._post_words();
+comment on trigger memories_words_insert on memory.memories is 'Posts the words of a new memory.';
 
 create or replace trigger memories_words_update
 after update on memory.memories
 for each row
 when (
-    old.state is distinct from new.state or old.keywords is distinct from new.keywords
+    old.user_id is distinct from new.user_id
+    or old.state is distinct from new.state or old.keywords is distinct from new.keywords
     or old.tags is distinct from new.tags or old.shared is distinct from new.shared
     or old.agent_id is distinct from new.agent_id or old.place is distinct from new.place)
 execute function memory._post_words();
+comment on trigger memories_words_update on memory.memories is 'Posts anew what was changed, and removes what is no longer active.';
 
 create or replace trigger memories_words_delete
 after delete on memory.memories
 for each row execute function memory._post_words();
+comment on trigger memories_words_delete on memory.memories is 'Removes the postings of a deleted memory.';

@@ -61,93 +61,173 @@ comment on function memory._query_terms(text, text, text[], integer) is
 '`taken` words are read from their postings; the common ones only score candidates.';
 
 create or replace function memory._lent()
-returns table (step integer, share real)
+returns real[]
 language sql stable parallel safe
-as $$
-    values (0, 1.0::real),
-        (1, memory._number('search.neighbour_after')::real),
-        (-1, memory._number('search.neighbour_before')::real),
-        (2, memory._number('search.neighbour_after_2')::real),
-        (-2, memory._number('search.neighbour_before_2')::real)
-$$;
+return array[
+    memory._number('search.neighbour_before_2'), memory._number('search.neighbour_before'), 1,
+    memory._number('search.neighbour_after'), memory._number('search.neighbour_after_2')]::real[];
 comment on function memory._lent() is
-'What the turn `step` places away lends of its weight.';
+'What the turns from two before to two after lend of their weight; the third is the turn itself.';
 
-create or replace function memory._keyword_candidates(
-    user_id text, agent_id text, terms text[], idfs double precision[], candidates integer,
+create or replace function memory._keyword_small(
+    user_id text, agent_id text, words text[], rows_of_user integer, others bigint[], candidates integer, lent real[],
     memory_types text[], tags text[], since timestamptz, until timestamptz, min_confidence real)
-returns table (place bigint)
+returns table (place bigint, score double precision, matched text[], full_score double precision)
 language plpgsql stable
 set search_path from current
 set plan_cache_mode = force_generic_plan
 as $$
 begin
     return query
-    with own as materialized (
-        select posting.place, sum(posting.weight * term.idf) as score
-        from unnest(_keyword_candidates.terms, _keyword_candidates.idfs) as term (word, idf)
+    with postings as materialized (
+        select w.word, w.place, w.weight
+        from memory.words as w
+        where w.user_id = _keyword_small.user_id and w.word = any (_keyword_small.words)
+            and w.agent_id in (_keyword_small.agent_id, '*')
+    ),
+    terms as materialized (
+        select postings.word,
+            ln(1 + (greatest(_keyword_small.rows_of_user, count(*)) - count(*) + 0.5)::double precision
+                / (count(*) + 0.5)::double precision) as idf
+        from postings
+        group by postings.word
+    ),
+    weighed as materialized (
+        select postings.word, postings.place, postings.weight * terms.idf as score
+        from postings join terms on terms.word = postings.word
+    ),
+    summed as materialized (
+        select weighed.place, sum(weighed.score) as score from weighed group by weighed.place
+    ),
+    reached as (
+        select summed.place - l.i + 3 as place, sum(summed.score * l.share) as score
+        from summed cross join unnest(_keyword_small.lent) with ordinality as l (share, i)
+        group by 1
+    ),
+    chosen as materialized (
+        (
+            select best.place
+            from (select reached.place, reached.score from reached order by reached.score desc offset 0) as best
+            where exists (
+                select from memory.memories as m
+                where m.user_id = _keyword_small.user_id and m.place = best.place
+                    and (m.agent_id = _keyword_small.agent_id or m.shared)
+                    and m.state = 'active'
+                    and memory._matches(m, _keyword_small.memory_types, _keyword_small.tags,
+                        _keyword_small.since, _keyword_small.until, _keyword_small.min_confidence))
+            limit _keyword_small.candidates
+        )
+        union
+        select other from unnest(_keyword_small.others) as other
+    ),
+    best as (
+        select chosen.place, weighed.word, max(weighed.score * l.share) as score, bool_or(l.i = 3) as own
+        from chosen
+        cross join unnest(_keyword_small.lent) with ordinality as l (share, i)
+        join weighed on weighed.place = chosen.place + l.i - 3
+        group by chosen.place, weighed.word
+    )
+    select chosen.place, coalesce(sum(best.score), 0),
+        coalesce((array_agg(best.word order by best.score desc) filter (where best.own))[1:4], '{}'),
+        (select sum(terms.idf) from terms)
+    from chosen left join best on best.place = chosen.place
+    group by chosen.place;
+end;
+$$;
+comment on function memory._keyword_small(
+    text, text, text[], integer, bigint[], integer, real[], text[], text[], timestamptz, timestamptz, real) is
+'The keyword arm for up to 2,000 memories and 40 words: every posting is read once. Returns the best places after all filters, and '
+'`others`, each with its score: the sum over the words of the greatest weight × idf among the turn and what its neighbours lend. '
+'full_score is Σ idf.';
+
+create or replace function memory._keyword_large(
+    user_id text, agent_id text, words text[], rows_of_user integer, others bigint[], candidates integer, lent real[],
+    memory_types text[], tags text[], since timestamptz, until timestamptz, min_confidence real)
+returns table (place bigint, score double precision, matched text[], full_score double precision)
+language plpgsql stable
+set search_path from current
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    rare text[];
+    rare_idfs double precision[];
+    common text[];
+    common_idfs double precision[];
+    total double precision;
+begin
+    select array_agg(t.word order by t.rank) filter (where t.taken),
+        array_agg(t.idf order by t.rank) filter (where t.taken),
+        coalesce(array_agg(t.word order by t.rank) filter (where not t.taken), '{}'),
+        coalesce(array_agg(t.idf order by t.rank) filter (where not t.taken), '{}'),
+        sum(t.idf)
+    into rare, rare_idfs, common, common_idfs, total
+    from memory._query_terms(
+        _keyword_large.user_id, _keyword_large.agent_id, _keyword_large.words, _keyword_large.rows_of_user) as t;
+    return query
+    with weighed as materialized (
+        select term.word, posting.place, posting.weight * term.idf as score
+        from unnest(rare, rare_idfs) as term (word, idf)
         cross join lateral (
             select w.place, w.weight
             from memory.words as w
-            where w.user_id = _keyword_candidates.user_id and w.word = term.word
-                and w.agent_id in (_keyword_candidates.agent_id, '*')
+            where w.user_id = _keyword_large.user_id and w.word = term.word
+                and w.agent_id in (_keyword_large.agent_id, '*')
             order by w.place desc
             limit 30000) as posting
-        group by posting.place
     ),
-    lent as materialized (
-        select own.place - l.step as place, sum(own.score * l.share) as score
-        from own cross join memory._lent() as l
+    summed as materialized (
+        select weighed.place, sum(weighed.score) as score from weighed group by weighed.place
+    ),
+    reached as (
+        select summed.place - l.i + 3 as place, sum(summed.score * l.share) as score
+        from summed cross join unnest(_keyword_large.lent) with ordinality as l (share, i)
         group by 1
-    )
-    select best.place
-    from (select lent.place, lent.score from lent order by lent.score desc offset 0) as best
-    where exists (
-        select from memory.memories as m
-        where m.user_id = _keyword_candidates.user_id and m.place = best.place
-            and (m.agent_id = _keyword_candidates.agent_id or m.shared)
-            and m.state = 'active'
-            and memory._matches(m, _keyword_candidates.memory_types, _keyword_candidates.tags,
-                _keyword_candidates.since, _keyword_candidates.until, _keyword_candidates.min_confidence))
-    limit _keyword_candidates.candidates;
-end;
-$$;
-comment on function memory._keyword_candidates(
-    text, text, text[], double precision[], integer, text[], text[], timestamptz, timestamptz, real) is
-'First stage of the keyword arm: the places with the best sums of own and lent scores, after all filters.';
-
-create or replace function memory._keyword_scores(
-    user_id text, agent_id text, places bigint[], terms text[], idfs double precision[])
-returns table (place bigint, score double precision, matched text[])
-language plpgsql stable
-set search_path from current
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    return query
-    with near as materialized (
-        select given.place, given.place + l.step as other, l.share
-        from unnest(_keyword_scores.places) as given (place) cross join memory._lent() as l
     ),
-    posted as materialized (
-        select turn.place as other, term.word, w.weight * term.idf as score
-        from (select distinct near.other as place from near) as turn
-        cross join unnest(_keyword_scores.terms, _keyword_scores.idfs) as term (word, idf)
+    chosen as materialized (
+        (
+            select best.place
+            from (select reached.place, reached.score from reached order by reached.score desc offset 0) as best
+            where exists (
+                select from memory.memories as m
+                where m.user_id = _keyword_large.user_id and m.place = best.place
+                    and (m.agent_id = _keyword_large.agent_id or m.shared)
+                    and m.state = 'active'
+                    and memory._matches(m, _keyword_large.memory_types, _keyword_large.tags,
+                        _keyword_large.since, _keyword_large.until, _keyword_large.min_confidence))
+            limit _keyword_large.candidates
+        )
+        union
+        select other from unnest(_keyword_large.others) as other
+    ),
+    near as materialized (
+        select chosen.place, chosen.place + l.i - 3 as turn, l.share, l.i = 3 as own
+        from chosen cross join unnest(_keyword_large.lent) with ordinality as l (share, i)
+    ),
+    probed as materialized (
+        select turns.turn as place, term.word, w.weight * term.idf as score
+        from (select distinct near.turn from near) as turns
+        cross join unnest(common[:24], common_idfs[:24]) as term (word, idf)
         join memory.words as w
-            on w.user_id = _keyword_scores.user_id and w.word = term.word and w.place = turn.place
-            and w.agent_id in (_keyword_scores.agent_id, '*')
+            on w.user_id = _keyword_large.user_id and w.word = term.word and w.place = turns.turn
+            and w.agent_id in (_keyword_large.agent_id, '*')
     ),
     best as (
-        select near.place, posted.word, max(posted.score * near.share) as score,
-            bool_or(near.share = 1) as own
-        from near join posted on posted.other = near.other
+        select near.place, posted.word, max(posted.score * near.share) as score, bool_or(near.own) as own
+        from near
+        join (
+            select weighed.word, weighed.place, weighed.score from weighed
+            union all
+            select probed.word, probed.place, probed.score from probed) as posted
+            on posted.place = near.turn
         group by near.place, posted.word
     )
-    select best.place, sum(best.score),
-        coalesce((array_agg(best.word order by best.score desc) filter (where best.own))[1:4], '{}')
-    from best
-    group by best.place;
+    select chosen.place, coalesce(sum(best.score), 0),
+        coalesce((array_agg(best.word order by best.score desc) filter (where best.own))[1:4], '{}'), total
+    from chosen left join best on best.place = chosen.place
+    group by chosen.place;
 end;
 $$;
-comment on function memory._keyword_scores(text, text, bigint[], text[], double precision[]) is
-'Second stage of the keyword arm: for each place the sum over the words of the greatest weight × idf among the turn and what its neighbours lend.';
+comment on function memory._keyword_large(
+    text, text, text[], integer, bigint[], integer, real[], text[], text[], timestamptz, timestamptz, real) is
+'The keyword arm for larger users and longer queries: the rarest words are read from their postings while those stay bounded, '
+'the common ones (at most 24) only score the candidates, by primary key. Returns what memory._keyword_small returns.';

@@ -9,86 +9,121 @@ returns table (
     id uuid, score double precision, matched text[], keyword_score double precision, cosine double precision)
 language plpgsql stable
 set search_path from current
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
+    weights jsonb;
     words text[];
     size integer;
-    terms text[];
-    idfs double precision[];
-    taken integer;
+    near_places bigint[];
+    places bigint[];
+    scores double precision[];
+    matches jsonb;
+    full_score double precision;
+    keyword_share double precision;
     candidates integer;
-    keyword_share double precision := memory._number('search.keyword_share');
+    asked jsonb;
+    said text := ' ' || regexp_replace(
+        memory._lower(memory._fold(left(_ranked.query, 1000))), '(''s\M|[^[:alnum:]]+)', ' ', 'g') || ' ';
+    moment timestamptz := memory._now();
 begin
+    select jsonb_object_agg(s.name, coalesce(s.value, s.default_value)) into weights
+    from memory.settings as s where s.name like 'search.%';
     words := memory._query_words(left(_ranked.query, 40000));
     size := memory._rows(_ranked.user_id, _ranked.agent_id);
-    candidates := greatest(memory._number('search.candidates'), _ranked.max_results * 2);
-    select array_agg(t.word order by t.rank), array_agg(t.idf order by t.rank), count(*) filter (where t.taken)
-    into terms, idfs, taken
-    from memory._query_terms(_ranked.user_id, _ranked.agent_id, words, size) as t
-    where t.taken or t.rank <= 64;
-    if _ranked.embedding is null then
-        keyword_share := 1;
-    elsif cardinality(words) = 0 then
-        keyword_share := 0;
-    end if;
-
-    return query
-    with found as materialized (
-        select v.place
+    candidates := greatest((weights -> 'search.candidates')::integer, _ranked.max_results * 2);
+    if _ranked.embedding is not null then
+        select array_agg(v.place) into near_places
         from memory._vector_candidates(
             _ranked.user_id, _ranked.agent_id, _ranked.embedding, candidates, size, _ranked.memory_types, _ranked.tags,
-            _ranked.since, _ranked.until, _ranked.min_confidence) as v
-        union
-        select k.place
-        from memory._keyword_candidates(
-            _ranked.user_id, _ranked.agent_id, terms[:taken], idfs[:taken], candidates, _ranked.memory_types, _ranked.tags,
-            _ranked.since, _ranked.until, _ranked.min_confidence) as k
-    ),
-    arms as materialized (
+            _ranked.since, _ranked.until, _ranked.min_confidence) as v;
+    end if;
+    keyword_share := case
+        when _ranked.embedding is null then 1
+        when cardinality(words) = 0 then 0
+        else (weights -> 'search.keyword_share')::double precision end;
+    if size <= 2000 and cardinality(words) <= 40 then
+        select array_agg(k.place), array_agg(k.score), jsonb_object_agg(k.place, k.matched), max(k.full_score)
+        into places, scores, matches, full_score
+        from memory._keyword_small(
+            _ranked.user_id, _ranked.agent_id, words, size, near_places, candidates, memory._lent(),
+            _ranked.memory_types, _ranked.tags, _ranked.since, _ranked.until, _ranked.min_confidence) as k;
+    else
+        select array_agg(k.place), array_agg(k.score), jsonb_object_agg(k.place, k.matched), max(k.full_score)
+        into places, scores, matches, full_score
+        from memory._keyword_large(
+            _ranked.user_id, _ranked.agent_id, words, size, near_places, candidates, memory._lent(),
+            _ranked.memory_types, _ranked.tags, _ranked.since, _ranked.until, _ranked.min_confidence) as k;
+    end if;
+
+    -- the kinds of answer that the query wants, with their boosts
+    select jsonb_object_agg(k.name, k.boost) into asked
+    from memory.answer_kinds as k
+    where memory._lower(left(_ranked.query, 1000)) ~ k.query_pattern;
+
+    return query
+    with arms as materialized (
         select
-            m.id,
-            m.place,
-            coalesce(k.score, 0) / nullif(
-                memory._number('search.full_weight') * (select sum(idf) from unnest(idfs) as idf), 0) as keyword_score,
-            case when m.embedding is not null then greatest(0, 1 - (m.embedding <=> _ranked.embedding)) end as cosine,
-            coalesce(k.matched, '{}') as matched
-        from found
-        join memory.memories as m
-            on m.user_id = _ranked.user_id and m.place = found.place
-            and (m.agent_id = _ranked.agent_id or m.shared) and m.state = 'active'
-        left join memory._keyword_scores(
-            _ranked.user_id, _ranked.agent_id, array(select f.place from found as f), terms, idfs) as k
-            on k.place = found.place
+            m.id, m.place, m.memory_type, m.occurred_at, m.confidence, m.value, m.speaker, m.answers,
+            coalesce(found.score / nullif((weights -> 'search.full_weight')::double precision * full_score, 0), 0)
+                as keyword_score,
+            case when m.embedding is not null then greatest(0, 1 - (m.embedding <=> _ranked.embedding)) end as cosine
+        from unnest(places, scores) as found (place, score)
+        join memory.memories as m on m.user_id = _ranked.user_id and m.place = found.place
+        where (m.agent_id = _ranked.agent_id or m.shared) and m.state = 'active'
     ),
-    fused as materialized (
-        select arms.id, arms.place, arms.keyword_score, arms.cosine, arms.matched,
+    fused as (
+        select arms.id, arms.place, arms.memory_type, arms.occurred_at, arms.confidence, arms.keyword_score, arms.cosine,
+            arms.value - avg(arms.value) over () as value, arms.speaker, arms.answers,
             -- what is not embedded yet is judged by its words alone
-            case when arms.cosine is null then coalesce(arms.keyword_score, 0)
-                else keyword_share * coalesce(arms.keyword_score, 0)
-                    + (1 - keyword_share) * arms.cosine / memory._number('search.full_cosine') end as score
+            case when arms.cosine is null then arms.keyword_score
+                else keyword_share * arms.keyword_score
+                    + (1 - keyword_share) * arms.cosine / (weights -> 'search.full_cosine')::double precision
+            end as score
         from arms
     ),
-    scored as (
-        select fused.id, fused.keyword_score, fused.cosine, fused.matched,
-            (fused.score + memory._number('search.neighbour_score')
-                * (coalesce(before.score, 0) + coalesce(after.score, 0)))
-            * memory._prior(m, coalesce(u.uses, 0)) as score
+    lent as (
+        select fused.id, fused.place, fused.memory_type, fused.occurred_at, fused.confidence, fused.keyword_score,
+            fused.cosine, fused.value, fused.speaker, fused.answers,
+            fused.score + (weights -> 'search.neighbour_score')::double precision * (
+                case when lag(fused.place) over turns = fused.place - 1 then lag(fused.score) over turns else 0 end
+                + case when lead(fused.place) over turns = fused.place + 1 then lead(fused.score) over turns else 0 end)
+                as score
         from fused
-        join memory.memories as m on m.user_id = _ranked.user_id and m.id = fused.id
-        left join fused as before on before.place = fused.place - 1
-        left join fused as after on after.place = fused.place + 1
-        left join memory.usage as u on u.user_id = _ranked.user_id and u.memory_id = fused.id
+        window turns as (order by fused.place)
     ),
-    best as (
-        select scored.id, scored.keyword_score, scored.cosine, scored.matched, scored.score
-        from scored
-        where scored.score >= coalesce(_ranked.min_score, memory._number('search.floor'))
-        order by scored.score desc, scored.id desc
-        limit _ranked.max_results
+    weighed as (
+        select lent.id, lent.keyword_score, lent.cosine, lent.place,
+            -- bounded factors near 1: they order near-ties and never bury a strong match
+            (lent.score + case when lent.speaker = named.speaker
+                then (weights -> 'search.speaker_bonus')::double precision else 0 end)
+            * (1 + (weights -> 'search.value_weight')::double precision * greatest(-1, least(1, lent.value))
+                + coalesce((
+                    select sum((asked -> kind)::double precision)
+                    from unnest(lent.answers) as kind where asked ? kind), 0))
+            * (1 + (weights -> 'search.recency_weight')::double precision * power(0.5,
+                greatest(0, extract(epoch from moment - lent.occurred_at)::double precision) / 86400 / t.half_life_days))
+            * (1 + (weights -> 'search.confidence_weight')::double precision * (lent.confidence - 0.8))
+            * (1 + (weights -> 'search.use_weight')::double precision * (1 - exp(-coalesce(u.uses, 0) / 10.0)))
+                as score
+        from lent
+        cross join (
+            -- the one speaker whom the query names
+            select case when count(*) = 1 then min(s.speaker) end as speaker
+            from (select distinct arms.speaker from arms where arms.speaker is not null) as s
+            where position(case when s.speaker ~ '^[a-z0-9 ]+$' then ' ' || s.speaker || ' ' else s.speaker end in said) > 0
+        ) as named
+        join memory.memory_types as t on t.name = lent.memory_type
+        left join memory.usage as u on u.user_id = _ranked.user_id and u.memory_id = lent.id
     )
-    select best.id, best.score, best.matched, best.keyword_score, best.cosine
-    from best;
+    select weighed.id, weighed.score,
+        array(select jsonb_array_elements_text(matches -> weighed.place::text)),
+        weighed.keyword_score, weighed.cosine
+    from weighed
+    where weighed.score >= coalesce(_ranked.min_score, (weights -> 'search.floor')::double precision)
+    order by weighed.score desc, weighed.id desc
+    limit _ranked.max_results;
 end;
 $$;
 comment on function memory._ranked(
@@ -177,19 +212,6 @@ begin
 end;
 $$;
 comment on function memory._check_search(text, integer) is 'Refuses an empty or too long query and a limit out of range.';
-
-create or replace function memory._prior(m memory.memories, uses integer)
-returns double precision
-language sql stable parallel safe
-as $$
-    select (1 + memory._number('search.recency_weight') * (
-        select power(0.5, greatest(0, extract(epoch from memory._now() - m.occurred_at)) / 86400 / t.half_life_days)
-        from memory.memory_types as t where t.name = m.memory_type))
-    * (1 + memory._number('search.confidence_weight') * (m.confidence - 0.8))
-    * (1 + memory._number('search.use_weight') * (1 - exp(-_prior.uses / 10.0)))
-$$;
-comment on function memory._prior(memory.memories, integer) is
-'A bounded factor near 1: recency by the half-life of the type, confidence, use. It orders near-ties and never buries a strong match.';
 
 create or replace function memory._why(matched text[], cosine double precision)
 returns text

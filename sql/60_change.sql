@@ -77,6 +77,9 @@ begin
         m.content := update.content;
         m.content_hash := memory._content_hash(update.content);
         m.keywords := memory._keywords(memory.indexed_text(update.content));
+        m.value := memory.value_of(update.content);
+        m.speaker := memory._speaker(update.content);
+        m.answers := memory._answers(update.content);
         m.embedding := update.embedding;
     end if;
     begin
@@ -84,6 +87,9 @@ begin
         set content = m.content,
             content_hash = m.content_hash,
             keywords = m.keywords,
+            value = m.value,
+            speaker = m.speaker,
+            answers = m.answers,
             embedding = m.embedding,
             memory_type = coalesce(update.memory_type, m.memory_type),
             tags = case when update.tags is null then m.tags else memory._check_tags(update.tags) end,
@@ -166,7 +172,8 @@ begin
                 and (forget.below_confidence is null or m.confidence < forget.below_confidence::real)
                 and (forget.days_older_than is null
                     or m.occurred_at < memory._now() - forget.days_older_than * interval '1 day')
-            order by m.id
+            -- the order in which saves lock them
+            order by m.content_hash, m.id
             for no key update of m);
     end if;
     return query

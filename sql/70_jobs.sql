@@ -86,10 +86,10 @@ begin
     insert into memory.usage as u (user_id, memory_id, uses, last_used_at)
     select given.user_id, given.memory_id, sum(given.uses), memory._now()
     from jsonb_to_recordset(record_uses.uses) as given (user_id text, memory_id uuid, uses integer)
-    where exists (
-        select from memory.memories as m where m.user_id = given.user_id and m.id = given.memory_id)
-    group by given.user_id, given.memory_id
-    order by given.user_id, given.memory_id
+    join memory.memories as m on m.user_id = given.user_id and m.id = given.memory_id
+    group by given.user_id, given.memory_id, m.content_hash
+    -- the order in which saves lock them
+    order by given.user_id, m.content_hash, given.memory_id
     on conflict (user_id, memory_id) do update
     set uses = u.uses + excluded.uses, last_used_at = greatest(u.last_used_at, excluded.last_used_at);
     get diagnostics recorded = row_count;

@@ -52,6 +52,7 @@ values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
 \ir 05_tables.sql
 \ir 10_text.sql
 \ir 15_settings.sql
+\ir 17_value.sql
 \ir 20_identity.sql
 \ir 25_memory.sql
 \ir 30_save.sql
@@ -65,6 +66,7 @@ values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
 \ir 70_jobs.sql
 \ir 75_tokens.sql
 \ir 80_help.sql
+\ir 82_health.sql
 \ir 85_model.sql
 \ir 90_security.sql
 

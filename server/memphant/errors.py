@@ -16,6 +16,18 @@ UNAVAILABLE = "MP100"
 """Code of a database that cannot be reached now; trying again may help."""
 
 
+# rolled back for sure: shutdown, crash of another backend, starting up, serialisation, deadlock,
+# too many connections; and a function that an upgrade replaced between two statements
+_ROLLED_BACK = frozenset({"57P01", "57P02", "57P03", "40001", "40P01", "53300"})
+
+
+def did_not_happen(error: psycopg.Error) -> bool:
+    """Whether a failed statement surely left nothing behind, so that it can run again."""
+    if error.sqlstate == "XX000":
+        return "cache lookup failed" in (error.diag.message_primary or "")
+    return error.sqlstate in _ROLLED_BACK
+
+
 def translate(error: psycopg.Error) -> MemphantError:
     """What to tell the caller about a database error.
 
@@ -46,9 +58,17 @@ def translate(error: psycopg.Error) -> MemphantError:
             "MEMPHANT_DATABASE_URL needs.",
             code,
         )
+    if isinstance(error, psycopg.DataError):
+        return MemphantError(
+            "A value is out of the range that Postgres can hold",
+            "Check the numbers and times that were passed.",
+            code,
+        )
     if isinstance(error, psycopg.OperationalError):
         return MemphantError(
-            "The database cannot be reached now", "Nothing was saved; try again.", UNAVAILABLE
+            "The connection to the database was lost",
+            "Try again: the same text or idempotency_key is never saved twice.",
+            UNAVAILABLE,
         )
     return MemphantError(
         f"The database refused the request (SQLSTATE {code or 'unknown'})", "", code

@@ -1,5 +1,6 @@
 """Every SQL statement of the server, beside the method that runs it."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +14,14 @@ from psycopg.rows import AsyncRowFactory, class_row, dict_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from memphant import logs
 from memphant.embedding import Embedding
-from memphant.errors import UNAVAILABLE, MemphantError, translate
+from memphant.errors import UNAVAILABLE, MemphantError, did_not_happen, translate
 
 T = TypeVar("T")
+
+RETRY_DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
+"""Pauses before further attempts, in seconds: a restart of Postgres takes a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +203,26 @@ class Store:
             **given,
         )
 
+    async def newest(
+        self, who: Principal, limit: int, *, only: str | None = None, never: str | None = None
+    ) -> list[dict[str, Any]]:
+        """The newest memories: of one type only, or of every type but one."""
+        reply = await self._reply(
+            """select memory.list_reply(
+                user_id => %(user_id)s, agent_id => %(agent_id)s,
+                memory_types => array(
+                    select t.name from memory.memory_types as t
+                    where t.name = coalesce(%(only)s, t.name)
+                        and t.name is distinct from %(never)s),
+                max_results => %(limit)s) as reply""",
+            who,
+            only=only,
+            never=never,
+            limit=limit,
+        )
+        memories: list[dict[str, Any]] = reply["memories"]
+        return memories
+
     async def get(self, who: Principal, memory_id: UUID) -> dict[str, Any]:
         """One memory."""
         return await self._reply(
@@ -334,21 +359,31 @@ class Store:
     async def _fetch(
         self, factory: AsyncRowFactory[T], statement: LiteralString, given: dict[str, Any]
     ) -> list[T]:
-        try:
-            async with (
-                self._pool.connection() as connection,
-                connection.cursor(row_factory=factory) as cursor,
-            ):
-                await cursor.execute(statement, given)
-                return await cursor.fetchall()
-        except PoolTimeout as error:
-            raise MemphantError(
-                "The database cannot be reached now, or every connection is busy",
-                "Nothing was saved; try again.",
-                UNAVAILABLE,
-            ) from error
-        except psycopg.Error as error:
-            raise translate(error) from error
+        """Runs one statement, which is one transaction; again where it surely did not happen.
+
+        Raises:
+            MemphantError: the schema refused it, or the database cannot serve it.
+        """
+        for delay in (*RETRY_DELAYS, None):
+            try:
+                async with (
+                    self._pool.connection() as connection,
+                    connection.cursor(row_factory=factory) as cursor,
+                ):
+                    await cursor.execute(statement, given)
+                    return await cursor.fetchall()
+            except PoolTimeout as error:
+                raise MemphantError(
+                    "The database cannot be reached now, or every connection is busy",
+                    "Try again.",
+                    UNAVAILABLE,
+                ) from error
+            except psycopg.Error as error:
+                if delay is None or not did_not_happen(error):
+                    raise translate(error) from error
+                logs.event("retry", sqlstate=error.sqlstate, delay_s=delay)
+                await asyncio.sleep(delay)
+        raise AssertionError("the last attempt returns or raises")
 
 
 async def _configure(connection: AsyncConnection[Any]) -> None:

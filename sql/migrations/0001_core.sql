@@ -35,6 +35,24 @@ create table memory.sources (
         constraint trust_is_a_share check (trust between 0 and 1)
 );
 
+-- What a text is worth (memory.value_of), and which kinds of answer it may hold.
+create table memory.value_rules (
+    name text primary key,
+    pattern text not null,
+    weight real not null,
+    at_most integer not null
+        constraint counted_at_least_once check (at_most > 0),
+    meaning text not null
+);
+
+create table memory.answer_kinds (
+    name text primary key,
+    query_pattern text not null,
+    content_pattern text not null,
+    boost real not null,
+    meaning text not null
+);
+
 create table memory.users (
     user_id text primary key,
     time_zone text not null default 'UTC',
@@ -92,6 +110,8 @@ create table memory.memories (
     content_hash bytea not null,
     place bigint not null,
     value real not null default 0,
+    speaker text,
+    answers text[] not null default '{}',
     version integer not null default 1,
     created_at timestamptz not null,
     updated_at timestamptz not null,

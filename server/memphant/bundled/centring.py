@@ -50,11 +50,12 @@ class Centring:
     def shares(self, text: str) -> NDArray[np.float32]:
         """Share of each script in a text, in the order of SCRIPTS; they add up to one.
 
-        Chinese characters beside kana are Japanese. A text without a known letter counts as a
+        Chinese characters are Japanese if kana are among them, more than one in ten; a Chinese
+        text may well quote a name in kana. A text without a known letter counts as a
         little of each script.
         """
         counts = np.array([len(script.findall(text)) for script in self._letters], np.float32)
-        if counts[_KANA]:
+        if 10 * counts[_KANA] > counts[_HAN]:
             counts[_KANA] += counts[_HAN]
             counts[_HAN] = 0
         counts *= self._weights

@@ -41,7 +41,7 @@ class BundledEmbedder:
 
     async def warm(self) -> None:
         """Load the model now. Raises EmbeddingError if it is missing or damaged."""
-        await self._submit(lambda: None, urgent=True)
+        await self._submit(self._loaded, urgent=True)
 
     async def embed(self, texts: Sequence[str], kind: Kind) -> list[Embedding]:
         """One embedding per text. Each text is work of its own: see workers.py.
@@ -83,12 +83,8 @@ class BundledEmbedder:
         return Embedding(self._loaded().finish(prepared, pooled), count)
 
     async def _submit(self, work: Callable[[], Result], urgent: bool, turn: int = 0) -> Result:
-        def loaded_first() -> Result:
-            self._loaded()
-            return work()
-
         try:
-            future = self._current().submit(loaded_first, urgent=urgent, turn=turn)
+            future = self._current().submit(work, urgent=urgent, turn=turn)
             return await asyncio.wrap_future(future)
         except ClosedError as error:
             raise EmbeddingError("the embedder is closed") from error

