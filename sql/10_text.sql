@@ -153,6 +153,14 @@ comment on function memory.indexed_text(text) is
 'What of a content is embedded and indexed: without markup tags, the marks of code fences and bare '
 'timestamps at the start of a line. The content itself is kept as given.';
 
+create or replace function memory._script(input text)
+returns real
+language sql immutable parallel safe
+return case when _script.input = '' then 0
+    else (octet_length(_script.input) - length(_script.input))::real / length(_script.input) end;
+comment on function memory._script(text) is
+'The kind of script of a text: about 0 Latin, 1 Cyrillic, Greek, Arabic, 2 Chinese, Japanese, Korean, Thai; between them a mixture.';
+
 create or replace function memory._content_hash(content text)
 returns bytea
 language sql immutable parallel safe

@@ -8,6 +8,8 @@ returns table (word text, idf double precision, df double precision, rank intege
 language plpgsql stable
 set search_path from current
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 begin
     return query
@@ -76,6 +78,9 @@ returns table (place bigint, score double precision, matched text[], full_score 
 language plpgsql stable
 set search_path from current
 set plan_cache_mode = force_generic_plan
+set enable_nestloop = off
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 begin
     return query
@@ -108,13 +113,15 @@ begin
         (
             select best.place
             from (select reached.place, reached.score from reached order by reached.score desc offset 0) as best
-            where exists (
+            cross join lateral (
                 select from memory.memories as m
                 where m.user_id = _keyword_small.user_id and m.place = best.place
                     and (m.agent_id = _keyword_small.agent_id or m.shared)
                     and m.state = 'active'
                     and memory._matches(m, _keyword_small.memory_types, _keyword_small.tags,
-                        _keyword_small.since, _keyword_small.until, _keyword_small.min_confidence))
+                        _keyword_small.since, _keyword_small.until, _keyword_small.min_confidence)
+                limit 1) as passing
+            order by best.score desc
             limit _keyword_small.candidates
         )
         union
@@ -147,6 +154,9 @@ returns table (place bigint, score double precision, matched text[], full_score 
 language plpgsql stable
 set search_path from current
 set plan_cache_mode = force_generic_plan
+set enable_nestloop = off
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
     rare text[];
@@ -187,13 +197,15 @@ begin
         (
             select best.place
             from (select reached.place, reached.score from reached order by reached.score desc offset 0) as best
-            where exists (
+            cross join lateral (
                 select from memory.memories as m
                 where m.user_id = _keyword_large.user_id and m.place = best.place
                     and (m.agent_id = _keyword_large.agent_id or m.shared)
                     and m.state = 'active'
                     and memory._matches(m, _keyword_large.memory_types, _keyword_large.tags,
-                        _keyword_large.since, _keyword_large.until, _keyword_large.min_confidence))
+                        _keyword_large.since, _keyword_large.until, _keyword_large.min_confidence)
+                limit 1) as passing
+            order by best.score desc
             limit _keyword_large.candidates
         )
         union
@@ -207,9 +219,12 @@ begin
         select turns.turn as place, term.word, w.weight * term.idf as score
         from (select distinct near.turn from near) as turns
         cross join unnest(common[:24], common_idfs[:24]) as term (word, idf)
-        join memory.words as w
-            on w.user_id = _keyword_large.user_id and w.word = term.word and w.place = turns.turn
-            and w.agent_id in (_keyword_large.agent_id, '*')
+        cross join lateral (
+            select p.weight
+            from memory.words as p
+            where p.user_id = _keyword_large.user_id and p.word = term.word and p.place = turns.turn
+                and p.agent_id in (_keyword_large.agent_id, '*')
+            limit 1) as w
     ),
     best as (
         select near.place, posted.word, max(posted.score * near.share) as score, bool_or(near.own) as own

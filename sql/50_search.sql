@@ -10,6 +10,8 @@ returns table (
 language plpgsql stable
 set search_path from current
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -24,6 +26,7 @@ declare
     keyword_share double precision;
     candidates integer;
     asked jsonb;
+    script real := memory._script(_ranked.query);
     said text := ' ' || regexp_replace(
         memory._lower(memory._fold(left(_ranked.query, 1000))), '(''s\M|[^[:alnum:]]+)', ' ', 'g') || ' ';
     moment timestamptz := memory._now();
@@ -68,17 +71,27 @@ begin
             m.id, m.place, m.memory_type, m.occurred_at, m.confidence, m.value, m.speaker, m.answers,
             coalesce(found.score / nullif((weights -> 'search.full_weight')::double precision * full_score, 0), 0)
                 as keyword_score,
-            case when m.embedding is not null then greatest(0, 1 - (m.embedding <=> _ranked.embedding)) end as cosine
+            case when m.embedding is not null and _ranked.embedding is not null
+                then greatest(0, 1 - (m.embedding <=> _ranked.embedding)) end as cosine,
+            abs(memory._script(m.content) - script) > 0.6 as foreign_script
         from unnest(places, scores) as found (place, score)
-        join memory.memories as m on m.user_id = _ranked.user_id and m.place = found.place
-        where (m.agent_id = _ranked.agent_id or m.shared) and m.state = 'active'
+        cross join lateral (
+            select t.id, t.place, t.content, t.memory_type, t.occurred_at, t.confidence, t.value, t.speaker, t.answers,
+                t.embedding
+            from memory.memories as t
+            where t.user_id = _ranked.user_id and t.place = found.place
+                and (t.agent_id = _ranked.agent_id or t.shared) and t.state = 'active'
+            limit 1) as m
     ),
     fused as (
         select arms.id, arms.place, arms.memory_type, arms.occurred_at, arms.confidence, arms.keyword_score, arms.cosine,
             arms.value - avg(arms.value) over () as value, arms.speaker, arms.answers,
             -- what is not embedded yet is judged by its words alone
             case when arms.cosine is null then arms.keyword_score
-                else keyword_share * arms.keyword_score
+                -- words cannot match across scripts: the cosine stands in for a part of their score
+                else keyword_share * greatest(arms.keyword_score, case when arms.foreign_script
+                        then (weights -> 'search.foreign_share')::double precision
+                            * arms.cosine / (weights -> 'search.full_cosine')::double precision end)
                     + (1 - keyword_share) * arms.cosine / (weights -> 'search.full_cosine')::double precision
             end as score
         from arms
@@ -115,7 +128,10 @@ begin
             where position(case when s.speaker ~ '^[a-z0-9 ]+$' then ' ' || s.speaker || ' ' else s.speaker end in said) > 0
         ) as named
         join memory.memory_types as t on t.name = lent.memory_type
-        left join memory.usage as u on u.user_id = _ranked.user_id and u.memory_id = lent.id
+        left join lateral (
+            select c.uses from memory.usage as c
+            where c.user_id = _ranked.user_id and c.memory_id = lent.id
+            limit 1) as u on true
     )
     select weighed.id, weighed.score,
         array(select jsonb_array_elements_text(matches -> weighed.place::text)),
@@ -174,11 +190,12 @@ begin
         memory._why(r.matched, r.cosine),
         round(r.keyword_score::numeric, 4)::double precision,
         round(r.cosine::numeric, 4)::double precision,
-        memory._as_json(m)
+        memory._as_json(m::memory.memories)
     from memory._ranked(
         search.user_id, search.agent_id, search.query, search.embedding, search.memory_types, search.tags,
         search.max_results, search.since, search.until, search.min_score, search.min_confidence) as r
-    join memory.memories as m on m.user_id = search.user_id and m.id = r.id
+    cross join lateral (
+        select t.* from memory.memories as t where t.user_id = search.user_id and t.id = r.id limit 1) as m
     order by
         case when search.recent_first then m.occurred_at end desc,
         r.score desc,

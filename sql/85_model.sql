@@ -1,6 +1,20 @@
 -- What depends on the model: the type of the vector column and the HNSW index. Vectors of two models
 -- must never meet in one index, so the model is recorded and another one is refused.
 
+create or replace function memory._hnsw_definition()
+returns text
+language sql stable
+set search_path from current
+as $$
+    select format(
+        'using hnsw (embedding %I.halfvec_cosine_ops) with (m = %s, ef_construction = %s) where state = ''active''',
+        n.nspname, memory._number('hnsw.m'), memory._number('hnsw.ef_construction'))
+    from pg_extension as e join pg_namespace as n on n.oid = e.extnamespace
+    where e.extname = 'vector'
+$$;
+comment on function memory._hnsw_definition() is
+'The HNSW index as the settings want it, to follow `create index … on …`. memphant rebuild-index builds it anew online.';
+
 create or replace function memory.use_model(name text, dimensions integer)
 returns text
 language plpgsql volatile
@@ -26,13 +40,19 @@ begin
             'Start with the recorded model, or use another database.');
     end if;
     drop index if exists memory.memories_embedding_hnsw;
+    drop index if exists memory.memories_scan;
     execute format('alter table memory.memories alter column embedding type halfvec(%s)', use_model.dimensions);
     -- an exact scan must not detoast; above about 3,000 dimensions a row would not fit its page
     execute format('alter table memory.memories alter column embedding set storage %s',
         case when use_model.dimensions <= 3000 then 'plain' else 'external' end);
-    create index memories_embedding_hnsw on memory.memories using hnsw (embedding halfvec_cosine_ops)
-        where state = 'active';
+    execute 'create index memories_embedding_hnsw on memory.memories ' || memory._hnsw_definition();
     comment on index memory.memories_embedding_hnsw is 'Vectors of active memories, for tenants too large for an exact scan.';
+    -- read index-only, an exact scan costs half; an entry of a btree holds 2,704 bytes
+    if use_model.dimensions <= 1250 then
+        create index memories_scan on memory.memories (user_id) include (agent_id, shared, place, embedding)
+            where state = 'active';
+        comment on index memory.memories_scan is 'Vectors of active memories user by user, for exact scans without a visit to the table.';
+    end if;
     insert into memory.embedding_model as e (name, dimensions)
     values (use_model.name, use_model.dimensions)
     on conflict (only_row) do update
