@@ -100,3 +100,32 @@ create table if not exists memory.migrations (
     breaking boolean not null default false,
     applied_at timestamptz not null default now()
 );
+
+-- An upgrade locks every table of users before it changes anything: who works meanwhile waits a moment
+-- and then meets the new schema. Taken one by one where they are needed, the locks ended in deadlocks.
+-- Whoever holds one of them is not waited for with the others in hand: all are given back, and tried again.
+do $$
+declare
+    before constant text := current_setting('lock_timeout');
+    names constant text := (
+        select string_agg(format('memory.%I', c.relname), ', ' order by c.relname)
+        from pg_class as c
+        where c.relnamespace = 'memory'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+            and c.relrowsecurity);
+begin
+    if names is null then
+        return;
+    end if;
+    -- shorter than deadlock_timeout, so that nobody is ended for waiting
+    perform set_config('lock_timeout', '300ms', true);
+    loop
+        begin
+            execute format('lock table %s in access exclusive mode', names);
+            exit;
+        exception when lock_not_available or deadlock_detected then
+            perform pg_sleep(0.05 + 0.1 * random());
+        end;
+    end loop;
+    perform set_config('lock_timeout', before, true);
+end;
+$$;

@@ -6,6 +6,9 @@ comment on table memory.memory_types is 'Kinds of memory: half-life of relevance
 comment on column memory.memory_types.half_life_days is 'Days after which recency adds half as much to a score.';
 comment on column memory.memory_types.retention_days is 'Days without access after which a memory may be forgotten; null keeps it.';
 comment on column memory.memory_types.protected is 'Bulk forgetting skips this type unless it is named.';
+comment on column memory.memory_types.named_by is 'Words, as memory.tokens gives them, by which a query names this type; its memories then score a little higher.';
+comment on type memory.filters is 'What a search or list is limited to: types, tags, the window [since, until), a confidence floor, and, if not null, the only places that count.';
+comment on type memory.reading is 'What a query says: the text to search for, the filters that it names, and notes for the reply.';
 comment on table memory.sources is 'Where a memory comes from: default and maximum confidence, and how far its content is trusted.';
 comment on table memory.value_rules is 'Rules of memory.value_of: a regular expression over the lower-case text, its weight, and how often it counts at most.';
 comment on table memory.answer_kinds is 'Kinds of answer: what a query that wants one looks like, what a memory that holds one looks like, and what that adds to its score.';

@@ -62,12 +62,12 @@ insert into memory.settings (name, default_value, unit, meaning) values
 on conflict (name) do update set
     default_value = excluded.default_value, unit = excluded.unit, meaning = excluded.meaning;
 
-insert into memory.memory_types (name, meaning, half_life_days, retention_days, protected) values
-    ('user_preference', 'how the user wants things: style, language, tools, habits, likes and dislikes', 365, null, true),
-    ('fact', 'something true about the user, the people around them, or their work', 180, 90, false),
-    ('task_context', 'the state of a piece of work: what was done, what is open', 14, 30, false),
-    ('plan', 'something intended or scheduled', 30, 90, false),
-    ('summary', 'the essence of a conversation', 180, null, true)
+insert into memory.memory_types (name, meaning, half_life_days, retention_days, protected, named_by) values
+    ('user_preference', 'how the user wants things: style, language, tools, habits, likes and dislikes', 365, null, true, '{prefer,偏好,喜好}'),
+    ('fact', 'something true about the user, the people around them, or their work', 180, 90, false, '{fact,事实}'),
+    ('task_context', 'the state of a piece of work: what was done, what is open', 14, 30, false, '{task,任务}'),
+    ('plan', 'something intended or scheduled', 30, 90, false, '{plan,计划}'),
+    ('summary', 'the essence of a conversation', 180, null, true, '{summari,摘要,总结}')
 on conflict (name) do nothing;
 
 insert into memory.sources (name, meaning, default_confidence, maximum_confidence, trust) values

@@ -27,25 +27,27 @@ $$;
 comment on function memory._rows(text, text) is
 'How many active memories a user has: counted up to 2,000, above that the planner''s estimate.';
 
-create or replace function memory._matches(
-    m memory.memories, memory_types text[], tags text[], since timestamptz, until timestamptz, min_confidence real)
+create or replace function memory._matches(m memory.memories, filters memory.filters)
 returns boolean
 language sql immutable parallel safe
 as $$
-    select (_matches.memory_types is null or m.memory_type = any (_matches.memory_types))
-    and (_matches.tags is null or m.tags @> _matches.tags)
-    and (_matches.min_confidence is null or m.confidence >= _matches.min_confidence)
-    and (
-        (_matches.since is null and _matches.until is null)
-        or (m.occurred_at >= coalesce(_matches.since, '-infinity') and m.occurred_at < coalesce(_matches.until, 'infinity'))
-        or (m.event_from < coalesce(_matches.until, 'infinity') and m.event_to > coalesce(_matches.since, '-infinity')))
+    select ((filters).places is null or m.place = any ((filters).places))
+        and ((filters).memory_types is null or m.memory_type = any ((filters).memory_types))
+        and ((filters).tags is null or m.tags @> (filters).tags)
+        and ((filters).min_confidence is null or m.confidence >= (filters).min_confidence)
+        and (
+            ((filters).since is null and (filters).until is null)
+            or (m.occurred_at >= coalesce((filters).since, '-infinity')
+                and m.occurred_at < coalesce((filters).until, 'infinity'))
+            or (m.event_from < coalesce((filters).until, 'infinity')
+                and m.event_to > coalesce((filters).since, '-infinity')))
 $$;
-comment on function memory._matches(memory.memories, text[], text[], timestamptz, timestamptz, real) is
+comment on function memory._matches(memory.memories, memory.filters) is
 'The filters of every arm. A window [since, until) holds what was said in it or speaks of a time that overlaps it.';
 
 create or replace function memory._vector_exact(
     user_id text, agent_id text, embedding halfvec, candidates integer,
-    memory_types text[], tags text[], since timestamptz, until timestamptz, min_confidence real)
+    filters memory.filters)
 returns table (place bigint, cosine double precision)
 language plpgsql stable
 set search_path from current
@@ -63,14 +65,13 @@ begin
         and (m.agent_id = _vector_exact.agent_id or m.shared)
         and m.state = 'active'
         and m.embedding is not null
-        and memory._matches(m, _vector_exact.memory_types, _vector_exact.tags, _vector_exact.since,
-            _vector_exact.until, _vector_exact.min_confidence)
+        and memory._matches(m, _vector_exact.filters)
     -- "+ 0" keeps the planner from taking the HNSW index
     order by (m.embedding <=> _vector_exact.embedding) + 0
     limit _vector_exact.candidates;
 end;
 $$;
-comment on function memory._vector_exact(text, text, halfvec, integer, text[], text[], timestamptz, timestamptz, real) is
+comment on function memory._vector_exact(text, text, halfvec, integer, memory.filters) is
 'Nearest memories by comparing every one of the user: exact, about 1 µs a row.';
 
 -- the settings of pgvector are known to the session only once its library is loaded
@@ -78,7 +79,7 @@ select '[1]'::vector;
 
 create or replace function memory._vector_hnsw(
     user_id text, agent_id text, embedding halfvec, candidates integer,
-    memory_types text[], tags text[], since timestamptz, until timestamptz, min_confidence real)
+    filters memory.filters)
 returns table (place bigint, cosine double precision)
 language plpgsql stable
 set search_path from current
@@ -97,18 +98,17 @@ begin
     where m.user_id = _vector_hnsw.user_id
         and (m.agent_id = _vector_hnsw.agent_id or m.shared)
         and m.state = 'active'
-        and memory._matches(m, _vector_hnsw.memory_types, _vector_hnsw.tags, _vector_hnsw.since,
-            _vector_hnsw.until, _vector_hnsw.min_confidence)
+        and memory._matches(m, _vector_hnsw.filters)
     order by m.embedding <=> _vector_hnsw.embedding
     limit _vector_hnsw.candidates;
 end;
 $$;
-comment on function memory._vector_hnsw(text, text, halfvec, integer, text[], text[], timestamptz, timestamptz, real) is
+comment on function memory._vector_hnsw(text, text, halfvec, integer, memory.filters) is
 'Nearest memories through the HNSW index of the user''s partition, scanned on until enough rows have passed the filters.';
 
 create or replace function memory._vector_candidates(
     user_id text, agent_id text, embedding halfvec, candidates integer, rows_of_user integer,
-    memory_types text[], tags text[], since timestamptz, until timestamptz, min_confidence real)
+    filters memory.filters)
 returns table (place bigint, cosine double precision)
 language plpgsql stable
 set search_path from current
@@ -117,21 +117,20 @@ begin
     if _vector_candidates.embedding is null then
         return;
     end if;
-    if _vector_candidates.rows_of_user <= memory._number('search.exact_rows') then
+    if _vector_candidates.rows_of_user <= memory._number('search.exact_rows')
+        or (_vector_candidates.filters).places is not null then
         return query
         select v.place, v.cosine from memory._vector_exact(
             _vector_candidates.user_id, _vector_candidates.agent_id, _vector_candidates.embedding,
-            _vector_candidates.candidates, _vector_candidates.memory_types, _vector_candidates.tags,
-            _vector_candidates.since, _vector_candidates.until, _vector_candidates.min_confidence) as v;
+            _vector_candidates.candidates, _vector_candidates.filters) as v;
     else
         return query
         select v.place, v.cosine from memory._vector_hnsw(
             _vector_candidates.user_id, _vector_candidates.agent_id, _vector_candidates.embedding,
-            _vector_candidates.candidates, _vector_candidates.memory_types, _vector_candidates.tags,
-            _vector_candidates.since, _vector_candidates.until, _vector_candidates.min_confidence) as v;
+            _vector_candidates.candidates, _vector_candidates.filters) as v;
     end if;
 end;
 $$;
 comment on function memory._vector_candidates(
-    text, text, halfvec, integer, integer, text[], text[], timestamptz, timestamptz, real) is
+    text, text, halfvec, integer, integer, memory.filters) is
 'The vector arm: routes to the exact scan or to HNSW by the number of the user''s memories. No vector, no candidates.';

@@ -73,7 +73,7 @@ comment on function memory._lent() is
 
 create or replace function memory._keyword_small(
     user_id text, agent_id text, words text[], rows_of_user integer, others bigint[], candidates integer, lent real[],
-    memory_types text[], tags text[], since timestamptz, until timestamptz, min_confidence real)
+    filters memory.filters)
 returns table (place bigint, score double precision, matched text[], full_score double precision)
 language plpgsql stable
 set search_path from current
@@ -118,8 +118,7 @@ begin
                 where m.user_id = _keyword_small.user_id and m.place = best.place
                     and (m.agent_id = _keyword_small.agent_id or m.shared)
                     and m.state = 'active'
-                    and memory._matches(m, _keyword_small.memory_types, _keyword_small.tags,
-                        _keyword_small.since, _keyword_small.until, _keyword_small.min_confidence)
+                    and memory._matches(m, _keyword_small.filters)
                 limit 1) as passing
             order by best.score desc
             limit _keyword_small.candidates
@@ -142,14 +141,14 @@ begin
 end;
 $$;
 comment on function memory._keyword_small(
-    text, text, text[], integer, bigint[], integer, real[], text[], text[], timestamptz, timestamptz, real) is
+    text, text, text[], integer, bigint[], integer, real[], memory.filters) is
 'The keyword arm for up to 2,000 memories and 40 words: every posting is read once. Returns the best places after all filters, and '
 '`others`, each with its score: the sum over the words of the greatest weight × idf among the turn and what its neighbours lend. '
 'full_score is Σ idf.';
 
 create or replace function memory._keyword_large(
     user_id text, agent_id text, words text[], rows_of_user integer, others bigint[], candidates integer, lent real[],
-    memory_types text[], tags text[], since timestamptz, until timestamptz, min_confidence real)
+    filters memory.filters)
 returns table (place bigint, score double precision, matched text[], full_score double precision)
 language plpgsql stable
 set search_path from current
@@ -202,8 +201,7 @@ begin
                 where m.user_id = _keyword_large.user_id and m.place = best.place
                     and (m.agent_id = _keyword_large.agent_id or m.shared)
                     and m.state = 'active'
-                    and memory._matches(m, _keyword_large.memory_types, _keyword_large.tags,
-                        _keyword_large.since, _keyword_large.until, _keyword_large.min_confidence)
+                    and memory._matches(m, _keyword_large.filters)
                 limit 1) as passing
             order by best.score desc
             limit _keyword_large.candidates
@@ -243,6 +241,6 @@ begin
 end;
 $$;
 comment on function memory._keyword_large(
-    text, text, text[], integer, bigint[], integer, real[], text[], text[], timestamptz, timestamptz, real) is
+    text, text, text[], integer, bigint[], integer, real[], memory.filters) is
 'The keyword arm for larger users and longer queries: the rarest words are read from their postings while those stay bounded, '
 'the common ones (at most 24) only score the candidates, by primary key. Returns what memory._keyword_small returns.';

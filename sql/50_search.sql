@@ -3,8 +3,8 @@
 -- absolute: keywords over Σidf × full weight, cosine over the cosine of a full match.
 
 create or replace function memory._ranked(
-    user_id text, agent_id text, query text, embedding halfvec, memory_types text[], tags text[], max_results integer,
-    since timestamptz, until timestamptz, min_score double precision, min_confidence real)
+    user_id text, agent_id text, query text, embedding halfvec, filters memory.filters, max_results integer,
+    min_score double precision)
 returns table (
     id uuid, score double precision, matched text[], keyword_score double precision, cosine double precision)
 language plpgsql stable
@@ -26,6 +26,8 @@ declare
     keyword_share double precision;
     candidates integer;
     asked jsonb;
+    named_types text[];
+    named_words text[];
     script real := memory._script(_ranked.query);
     said text := ' ' || regexp_replace(
         memory._lower(memory._fold(left(_ranked.query, 1000))), '(''s\M|[^[:alnum:]]+)', ' ', 'g') || ' ';
@@ -39,8 +41,19 @@ begin
     if _ranked.embedding is not null then
         select array_agg(v.place) into near_places
         from memory._vector_candidates(
-            _ranked.user_id, _ranked.agent_id, _ranked.embedding, candidates, size, _ranked.memory_types, _ranked.tags,
-            _ranked.since, _ranked.until, _ranked.min_confidence) as v;
+            _ranked.user_id, _ranked.agent_id, _ranked.embedding, candidates, size, _ranked.filters) as v;
+    end if;
+    if cardinality((_ranked.filters).places) <= candidates then
+        -- so few that each is judged, whether an arm finds it or not
+        near_places := near_places || array(
+            select m.place
+            from unnest((_ranked.filters).places) as given (place)
+            cross join lateral (
+                select t.place from memory.memories as t
+                where t.user_id = _ranked.user_id and t.place = given.place
+                    and (t.agent_id = _ranked.agent_id or t.shared) and t.state = 'active'
+                    and memory._matches(t, _ranked.filters)
+                limit 1) as m);
     end if;
     keyword_share := case
         when _ranked.embedding is null then 1
@@ -51,15 +64,18 @@ begin
         into places, scores, matches, full_score
         from memory._keyword_small(
             _ranked.user_id, _ranked.agent_id, words, size, near_places, candidates, memory._lent(),
-            _ranked.memory_types, _ranked.tags, _ranked.since, _ranked.until, _ranked.min_confidence) as k;
+            _ranked.filters) as k;
     else
         select array_agg(k.place), array_agg(k.score), jsonb_object_agg(k.place, k.matched), max(k.full_score)
         into places, scores, matches, full_score
         from memory._keyword_large(
             _ranked.user_id, _ranked.agent_id, words, size, near_places, candidates, memory._lent(),
-            _ranked.memory_types, _ranked.tags, _ranked.since, _ranked.until, _ranked.min_confidence) as k;
+            _ranked.filters) as k;
     end if;
 
+    -- a word that names a type or a tag only raises those memories
+    named_types := array(select t.name from memory.memory_types as t where t.named_by && words);
+    named_words := regexp_split_to_array(lower(left(_ranked.query, 1000)), '\s+');
     -- the kinds of answer that the query wants, with their boosts
     select jsonb_object_agg(k.name, k.boost) into asked
     from memory.answer_kinds as k
@@ -69,6 +85,7 @@ begin
     with arms as materialized (
         select
             m.id, m.place, m.memory_type, m.occurred_at, m.confidence, m.value, m.speaker, m.answers,
+            m.memory_type = any (named_types) or m.tags && named_words as named,
             coalesce(found.score / nullif((weights -> 'search.full_weight')::double precision * full_score, 0), 0)
                 as keyword_score,
             case when m.embedding is not null and _ranked.embedding is not null
@@ -76,7 +93,7 @@ begin
             abs(memory._script(m.content) - script) > 0.6 as foreign_script
         from unnest(places, scores) as found (place, score)
         cross join lateral (
-            select t.id, t.place, t.content, t.memory_type, t.occurred_at, t.confidence, t.value, t.speaker, t.answers,
+            select t.id, t.place, t.content, t.memory_type, t.tags, t.occurred_at, t.confidence, t.value, t.speaker, t.answers,
                 t.embedding
             from memory.memories as t
             where t.user_id = _ranked.user_id and t.place = found.place
@@ -85,7 +102,7 @@ begin
     ),
     fused as (
         select arms.id, arms.place, arms.memory_type, arms.occurred_at, arms.confidence, arms.keyword_score, arms.cosine,
-            arms.value - avg(arms.value) over () as value, arms.speaker, arms.answers,
+            arms.value - avg(arms.value) over () as value, arms.speaker, arms.answers, arms.named,
             -- what is not embedded yet is judged by its words alone
             case when arms.cosine is null then arms.keyword_score
                 -- words cannot match across scripts: the cosine stands in for a part of their score
@@ -98,7 +115,7 @@ begin
     ),
     lent as (
         select fused.id, fused.place, fused.memory_type, fused.occurred_at, fused.confidence, fused.keyword_score,
-            fused.cosine, fused.value, fused.speaker, fused.answers,
+            fused.cosine, fused.value, fused.speaker, fused.answers, fused.named,
             fused.score + (weights -> 'search.neighbour_score')::double precision * (
                 case when lag(fused.place) over turns = fused.place - 1 then lag(fused.score) over turns else 0 end
                 + case when lead(fused.place) over turns = fused.place + 1 then lead(fused.score) over turns else 0 end)
@@ -114,7 +131,8 @@ begin
             * (1 + (weights -> 'search.value_weight')::double precision * greatest(-1, least(1, lent.value))
                 + coalesce((
                     select sum((asked -> kind)::double precision)
-                    from unnest(lent.answers) as kind where asked ? kind), 0))
+                    from unnest(lent.answers) as kind where asked ? kind), 0)
+                + case when lent.named then (weights -> 'search.type_boost')::double precision else 0 end)
             * (1 + (weights -> 'search.recency_weight')::double precision * power(0.5,
                 greatest(0, extract(epoch from moment - lent.occurred_at)::double precision) / 86400 / t.half_life_days))
             * (1 + (weights -> 'search.confidence_weight')::double precision * (lent.confidence - 0.8))
@@ -142,8 +160,7 @@ begin
     limit _ranked.max_results;
 end;
 $$;
-comment on function memory._ranked(
-    text, text, text, halfvec, text[], text[], integer, timestamptz, timestamptz, double precision, real) is
+comment on function memory._ranked(text, text, text, halfvec, memory.filters, integer, double precision) is
 'The best memories for a query, unordered, within the identity that is set: candidates of both arms, scored in full.';
 
 create or replace function memory.search(
@@ -177,10 +194,13 @@ as $$
 #variable_conflict use_column
 declare
     previous text[] := memory._enter_known(search.user_id, search.agent_id);
+    reading memory.reading;
 begin
     perform memory._check_search(search.query, search.max_results);
     perform memory._check_types(search.memory_types);
     perform memory._check_embedding(search.embedding);
+    reading := memory._read_query(search.user_id, search.agent_id, search.query,
+        row(search.memory_types, search.tags, search.since, search.until, search.min_confidence, null)::memory.filters);
     if search.embedding is null then
         raise notice 'searched by keywords only: no vector was given';
     end if;
@@ -192,8 +212,8 @@ begin
         round(r.cosine::numeric, 4)::double precision,
         memory._as_json(m::memory.memories)
     from memory._ranked(
-        search.user_id, search.agent_id, search.query, search.embedding, search.memory_types, search.tags,
-        search.max_results, search.since, search.until, search.min_score, search.min_confidence) as r
+        search.user_id, search.agent_id, (reading).query, search.embedding, (reading).filters, search.max_results,
+        search.min_score) as r
     cross join lateral (
         select t.* from memory.memories as t where t.user_id = search.user_id and t.id = r.id limit 1) as m
     order by
@@ -274,6 +294,8 @@ declare
     shown integer;
     found_count integer;
     notes text[] := '{}';
+    reading memory.reading;
+    previous text[];
 begin
     zone := memory._zone_of(search_reply.user_id, search_reply.agent_id);
     window_from := memory._timestamp('since', search_reply.since, zone);
@@ -317,6 +339,11 @@ begin
     into page, shown, found_count
     from measured;
 
+    previous := memory._enter(search_reply.user_id, search_reply.agent_id);
+    reading := memory._read_query(search_reply.user_id, search_reply.agent_id, search_reply.query,
+        row(search_reply.memory_types, search_reply.tags, window_from, window_to, null, null)::memory.filters);
+    perform memory._leave(previous);
+    notes := (reading).notes;
     if search_reply.embedding is null then
         notes := notes || 'searched by keywords only: the query has no vector'::text;
     end if;
@@ -333,8 +360,8 @@ begin
             'agent', search_reply.agent_id,
             'window', case when window_from is not null or window_to is not null
                 then jsonb_build_object('from', window_from, 'to', window_to) end,
-            'filters', jsonb_build_object('memory_type', search_reply.memory_types, 'tags', search_reply.tags,
-                'min_score', search_reply.min_score),
+            'filters', jsonb_build_object('memory_type', ((reading).filters).memory_types,
+                'tags', ((reading).filters).tags, 'min_score', search_reply.min_score),
             'arms', case when search_reply.embedding is null then '["keywords"]'::jsonb else '["keywords", "vector"]' end)),
         'notes', notes,
         'next_cursor', case when shown < found_count then (skipped + shown) || '-' || fingerprint end);
@@ -380,7 +407,7 @@ declare
 begin
     perform memory._ranked(
         '_', '_', 'warm', array_fill(1, array[(select e.dimensions from memory.embedding_model as e)])::vector::halfvec,
-        null, null, 1, null, null, null, null);
+        row(null, null, null, null, null, null)::memory.filters, 1, null);
     perform memory._leave(previous);
 end;
 $$;

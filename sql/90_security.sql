@@ -225,5 +225,15 @@ begin
 end;
 $$;
 
+-- `memphant psql` takes the role of a DBA when it is told to, and the owner does not have it otherwise.
+-- Before PostgreSQL 16 these two could not be told apart.
+do $$
+begin
+    if current_setting('server_version_num')::integer >= 160000 then
+        execute 'grant memphant_dba to current_user with inherit false, set true';
+    end if;
+end;
+$$;
+
 -- From here on the owner does not see every row any more.
 revoke memphant_maintenance from current_user;

@@ -60,6 +60,7 @@ values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
 \ir 37_history.sql
 \ir 40_vector.sql
 \ir 45_keyword.sql
+\ir 47_query.sql
 \ir 50_search.sql
 \ir 55_read.sql
 \ir 60_change.sql

@@ -21,7 +21,25 @@ create table memory.memory_types (
         constraint half_life_is_positive check (half_life_days > 0),
     retention_days real
         constraint retention_is_positive check (retention_days > 0),
-    protected boolean not null default false
+    protected boolean not null default false,
+    named_by text[] not null default '{}'
+);
+
+-- What a search or list is limited to. places: those alone are looked at, null for all.
+create type memory.filters as (
+    memory_types text[],
+    tags text[],
+    since timestamptz,
+    until timestamptz,
+    min_confidence real,
+    places bigint[]
+);
+
+-- What a query says beside its words.
+create type memory.reading as (
+    query text,
+    filters memory.filters,
+    notes text[]
 );
 
 create table memory.sources (
