@@ -25,6 +25,7 @@ comment on function memory._now() is
 
 insert into memory.settings (name, default_value, unit, meaning) values
     ('clock.test', null, 'timestamp', 'a fixed time for every rule, for tests; only the owner can set it'),
+    ('schema.code', null, 'SHA-256', 'what memphant install put here last; written by it alone'),
     ('limits.content', '8000', 'characters', 'longest content of a memory'),
     ('limits.tags', '32', 'tags', 'most tags of a memory'),
     ('limits.tag', '64', 'characters', 'longest tag'),
@@ -61,6 +62,9 @@ insert into memory.settings (name, default_value, unit, meaning) values
     ('worker.lease_seconds', '120', 's', 'how long a claimed memory waits before another worker may embed it')
 on conflict (name) do update set
     default_value = excluded.default_value, unit = excluded.unit, meaning = excluded.meaning;
+
+-- who installs by other means leaves no trace of the code that was here before
+update memory.settings set value = null where name = 'schema.code';
 
 insert into memory.memory_types (name, meaning, half_life_days, retention_days, protected, named_by) values
     ('user_preference', 'how the user wants things: style, language, tools, habits, likes and dislikes', 365, null, true, '{prefer,偏好,喜好}'),

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,16 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--limit", type=int, default=10)
     search.set_defaults(run=_search)
 
+    doctor = commands.add_parser("doctor", help="say what is wrong, and what to do about it")
+    doctor.add_argument("--url", help="examine the server at this URL, as a client would")
+    doctor.add_argument("--token", help="the client's bearer token; default: MEMPHANT_TOKEN")
+    doctor.set_defaults(run=_doctor)
+
+    rebuild = commands.add_parser(
+        "rebuild-index", help="build the vector index anew while saves and searches go on"
+    )
+    rebuild.set_defaults(run=_rebuild_index)
+
     demo = commands.add_parser("demo", help="save and search a short conversation, with scores")
     demo.set_defaults(run=_demo)
     return parser
@@ -160,6 +171,20 @@ def _search(settings: "Settings", arguments: argparse.Namespace) -> None:
             limit=arguments.limit,
         )
     )
+
+
+def _doctor(settings: "Settings", arguments: argparse.Namespace) -> int:
+    from memphant import doctor
+
+    # an argument can be read by everybody on the machine, a variable cannot
+    token = arguments.token or os.environ.get("MEMPHANT_TOKEN")
+    return doctor.run(settings, arguments.url, token)
+
+
+def _rebuild_index(settings: "Settings", _: argparse.Namespace) -> None:
+    from memphant import rebuild
+
+    rebuild.run(settings)
 
 
 def _demo(settings: "Settings", _: argparse.Namespace) -> None:

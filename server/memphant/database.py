@@ -59,8 +59,18 @@ def open_database(settings: Settings) -> Database:
     )
 
 
-def install(database: Database, model: str, dimensions: int, partitions: int = 16) -> list[str]:
-    """Installs or upgrades the schema as the owner; returns the migrations that ran."""
+def install(
+    database: Database,
+    model: str,
+    dimensions: int,
+    partitions: int = 16,
+    *,
+    only_if_changed: bool = False,
+) -> list[str]:
+    """Installs or upgrades the schema as the owner; returns the migrations that ran.
+
+    `only_if_changed` leaves a current schema alone: an installation locks the tables for a moment.
+    """
     role = conninfo_to_dict(database.server).get("user")
     options = schema.InstallOptions(
         model=model,
@@ -69,6 +79,8 @@ def install(database: Database, model: str, dimensions: int, partitions: int = 1
         server_role=str(role) if role and database.running is None else None,
     )
     with connect(database.owner) as connection:
+        if only_if_changed and schema.is_current(connection, options):
+            return []
         return schema.install(connection, options)
 
 

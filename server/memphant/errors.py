@@ -28,6 +28,13 @@ def did_not_happen(error: psycopg.Error) -> bool:
     return error.sqlstate in _ROLLED_BACK
 
 
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection is gone, and with it the knowledge of what happened."""
+    return isinstance(error, psycopg.OperationalError) and (
+        error.sqlstate is None or error.sqlstate.startswith(("57P", "08"))
+    )
+
+
 def translate(error: psycopg.Error) -> MemphantError:
     """What to tell the caller about a database error.
 

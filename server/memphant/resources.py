@@ -27,7 +27,9 @@ def add_resources(server: MCPServer[Any], services: Services) -> None:
     )
     @_readable
     async def user_preferences() -> str:
-        return await _listed(services, ["user_preference"], PREFERENCES)
+        who = await services.principal()
+        memories = await services.store.newest(who, PREFERENCES, only="user_preference")
+        return json.dumps(memories, ensure_ascii=False)
 
     @server.resource(
         "memory://recent_context",
@@ -37,7 +39,9 @@ def add_resources(server: MCPServer[Any], services: Services) -> None:
     )
     @_readable
     async def recent_context() -> str:
-        return await _listed(services, None, RECENT)
+        who = await services.principal()
+        memories = await services.store.newest(who, RECENT, never="summary")
+        return json.dumps(memories, ensure_ascii=False)
 
     @server.resource(
         "memory://memories/{memory_id}",
@@ -53,14 +57,6 @@ def add_resources(server: MCPServer[Any], services: Services) -> None:
         except ValueError:
             raise MemphantError(f"no memory {memory_id}", code="MP003") from None
         return json.dumps(await services.store.get(who, identifier), ensure_ascii=False)
-
-
-async def _listed(services: Services, memory_types: list[str] | None, limit: int) -> str:
-    who = await services.principal()
-    reply = await services.store.list_memories(
-        who, memory_types=memory_types, tags=None, since=None, until=None, limit=limit, cursor=None
-    )
-    return json.dumps(reply["memories"], ensure_ascii=False)
 
 
 def _readable(

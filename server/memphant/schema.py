@@ -66,6 +66,25 @@ def _read(path: Path) -> SqlFile:
     return SqlFile(path.stem, path.read_text(encoding="utf-8"))
 
 
+def is_current(connection: psycopg.Connection, options: InstallOptions) -> bool:
+    """Whether this very code, with these migrations and this model, is what is installed."""
+    if applied_migrations(connection) != {m.name: m.checksum for m in migrations()}:
+        return False
+    row = connection.execute(
+        """select
+            memory._setting('schema.code') #>> '{}' = %s
+            and exists (
+                select from memory.embedding_model as e
+                where e.name = %s and e.dimensions = %s)""",
+        (_code_checksum(), options.model, options.dimensions),
+    ).fetchone()
+    return bool(row and row[0])
+
+
+def _code_checksum() -> str:
+    return hashlib.sha256("".join(file.checksum for file in code()).encode()).hexdigest()
+
+
 def install(connection: psycopg.Connection, options: InstallOptions) -> list[str]:
     """Installs or upgrades in one transaction and returns the migrations that ran.
 
@@ -97,6 +116,10 @@ def install(connection: psycopg.Connection, options: InstallOptions) -> list[str
         connection.execute(
             "select memory.use_model(name => %s, dimensions => %s)",
             (options.model, options.dimensions),
+        )
+        connection.execute(
+            "update memory.settings set value = to_jsonb(%s::text) where name = 'schema.code'",
+            (_code_checksum(),),
         )
     return ran
 

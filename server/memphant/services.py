@@ -1,6 +1,7 @@
 """What a server process holds: database, store, model, worker, and who calls."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,7 @@ class Services:
         self.tokens_required = False
         self._bearer = bearer
         self._starting: asyncio.Task[None] | None = None
+        self._reviving = asyncio.Lock()
 
     async def start(self) -> None:
         """Starts or reaches the database, installs the embedded one, and checks the model.
@@ -43,9 +45,10 @@ class Services:
             MemphantError: something is missing or does not fit; the message says what to do.
         """
         await self._learn_dimensions()
-        self.database = await asyncio.to_thread(database.open_database, self.settings)
+        await self._open_database()
         await asyncio.to_thread(self._fit_schema)
-        self.store = Store(self.database.server, self.settings.pool_size)
+        revive = None if self.database.running is None else self._revive
+        self.store = Store(self.database.server, self.settings.pool_size, revive)
         await self.store.open()
         await self._check_model()
         if self._bearer is not None:
@@ -119,6 +122,19 @@ class Services:
             embeddings[position] = embedding
         return embeddings, []
 
+    async def _revive(self) -> None:
+        # one of many callers that lost their connection starts the embedded Postgres again
+        before = self.database
+        async with self._reviving:
+            if self.database is not before:
+                return
+            try:
+                self.database = await asyncio.to_thread(database.open_database, self.settings)
+            except MemphantError as error:
+                _log.error("the embedded Postgres does not start again: %s", error)
+                return
+            await asyncio.to_thread(before.stop)
+
     async def _learn_dimensions(self) -> None:
         probe = getattr(self.embedder, "probe", None)
         if probe is None or self.settings.embedding_dimensions is not None:
@@ -132,9 +148,24 @@ class Services:
                 "MEMPHANT_EMBEDDING_DIMENSIONS set, memphant starts without it.",
             ) from error
 
+    async def _open_database(self) -> None:
+        opening = asyncio.create_task(asyncio.to_thread(database.open_database, self.settings))
+        try:
+            self.database = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # the thread goes on all the same, and `stop` must stop what it starts
+            with contextlib.suppress(MemphantError):
+                self.database = await opening
+            raise
+
     def _fit_schema(self) -> None:
         if self.database.running is not None:
-            ran = database.install(self.database, self.embedder.name, self.embedder.dimensions)
+            ran = database.install(
+                self.database,
+                self.embedder.name,
+                self.embedder.dimensions,
+                only_if_changed=True,
+            )
             if ran:
                 _log.info("installed %s", ", ".join(ran))
         else:

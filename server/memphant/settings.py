@@ -1,9 +1,11 @@
 """Settings, from environment variables with the prefix MEMPHANT_."""
 
+import json
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from memphant.embedded import default_data_dir
 from memphant.embedding import EmbeddingSettings
@@ -20,7 +22,7 @@ class Settings(BaseSettings):
         default="127.0.0.1", description="Address to listen on. Any but loopback needs a token."
     )
     port: int = Field(default=8077, ge=0, le=65535, description="TCP port of the server.")
-    allowed_hosts: list[str] = Field(
+    allowed_hosts: Annotated[list[str], NoDecode] = Field(
         default_factory=list,
         description="Host headers to accept besides loopback, as a JSON list such as "
         '`["memory.example.com"]`; needed behind a proxy and for any other bind.',
@@ -65,16 +67,45 @@ class Settings(BaseSettings):
         description="Dimensions to ask the endpoint for. None: its own.",
     )
     embedding_timeout_s: float = Field(
-        default=30, gt=0, description="Longest wait for one answer of the endpoint, in seconds."
+        default=30,
+        gt=0,
+        le=600,
+        description="Longest wait for one answer of the endpoint, in seconds.",
     )
     embedding_retries: int = Field(
         default=3, ge=0, le=10, description="Further attempts after a failure of the endpoint."
     )
 
-    @field_validator("database_url", "install_url", "embedding_base_url", mode="before")
+    @field_validator(
+        "database_url",
+        "install_url",
+        "embedding_base_url",
+        "embedding_model",
+        "embedding_api_key",
+        "embedding_dimensions",
+        mode="before",
+    )
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return None if value == "" else value
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _json_list(cls, value: object) -> object:
+        # read here, because pydantic-settings tells of bad JSON with a traceback
+        if isinstance(value, str):
+            try:
+                return json.loads(value)
+            except ValueError:
+                raise ValueError('not a JSON list such as ["memory.example.com"]') from None
+        return value
+
+    @field_validator("embedding_model")
+    @classmethod
+    def _endpoint_has_model(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None and info.data.get("embedding_base_url"):
+            raise ValueError("needed with MEMPHANT_EMBEDDING_BASE_URL: its model")
+        return value
 
     @property
     def loopback(self) -> bool:

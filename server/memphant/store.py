@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString, TypeVar
@@ -16,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from memphant import logs
 from memphant.embedding import Embedding
-from memphant.errors import UNAVAILABLE, MemphantError, did_not_happen, translate
+from memphant.errors import UNAVAILABLE, MemphantError, did_not_happen, is_lost, translate
 
 T = TypeVar("T")
 
@@ -78,7 +78,14 @@ def vector_text(embedding: Embedding | None) -> str | None:
 class Store:
     """The server's way to the database: a pool of connections as an ordinary role."""
 
-    def __init__(self, conninfo: str, pool_size: int = 10) -> None:
+    def __init__(
+        self,
+        conninfo: str,
+        pool_size: int = 10,
+        revive: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`revive` starts the database again where it is ours; called when it seems to be gone."""
+        self._revive = revive
         self._pool = AsyncConnectionPool(
             conninfo,
             min_size=1,
@@ -246,6 +253,7 @@ class Store:
                 occurred_at => %(occurred_at)s, metadata => %(metadata)s,
                 embedding => %(embedding)s) as reply""",
             who,
+            again=False,
             memory_id=memory_id,
             embedding=vector_text(embedding),
             metadata=None if metadata is None else Jsonb(metadata),
@@ -259,6 +267,7 @@ class Store:
                 user_id => %(user_id)s, agent_id => %(agent_id)s,
                 memory_id => %(memory_id)s) as reply""",
             who,
+            again=False,
             memory_id=memory_id,
         )
 
@@ -269,6 +278,7 @@ class Store:
                 user_id => %(user_id)s, agent_id => %(agent_id)s, memory_id => %(memory_id)s,
                 version => %(version)s) as reply""",
             who,
+            again=False,
             memory_id=memory_id,
             version=version,
         )
@@ -296,6 +306,7 @@ class Store:
                 tags => %(tags)s, below_confidence => %(below_confidence)s,
                 dry_run => %(dry_run)s, purge => %(purge)s) as reply""",
             who,
+            again=False,
             **given,
         )
 
@@ -335,7 +346,9 @@ class Store:
     async def record_uses(self, uses: Sequence[dict[str, Any]]) -> None:
         """Counts collected uses."""
         await self._rows(
-            "select memory.record_uses(uses => %(uses)s) as recorded", uses=Jsonb(list(uses))
+            "select memory.record_uses(uses => %(uses)s) as recorded",
+            again=False,
+            uses=Jsonb(list(uses)),
         )
 
     async def purge(self) -> dict[str, int]:
@@ -344,22 +357,32 @@ class Store:
         return {row["what"]: row["rows"] for row in rows}
 
     async def _reply(
-        self, statement: LiteralString, who: Principal, /, **given: Any
+        self, statement: LiteralString, who: Principal, /, *, again: bool = True, **given: Any
     ) -> dict[str, Any]:
-        rows = await self._rows(statement, user_id=who.user_id, agent_id=who.agent_id, **given)
+        given |= {"user_id": who.user_id, "agent_id": who.agent_id}
+        rows = await self._fetch(dict_row, statement, given, again)
         reply: dict[str, Any] = rows[0]["reply"]
         return reply
 
-    async def _rows(self, statement: LiteralString, /, **given: Any) -> list[dict[str, Any]]:
-        return await self._fetch(dict_row, statement, given)
+    async def _rows(
+        self, statement: LiteralString, /, *, again: bool = True, **given: Any
+    ) -> list[dict[str, Any]]:
+        return await self._fetch(dict_row, statement, given, again)
 
     async def _rows_of(self, row: type[T], statement: LiteralString, /, **given: Any) -> list[T]:
-        return await self._fetch(class_row(row), statement, given)
+        return await self._fetch(class_row(row), statement, given, again=True)
 
     async def _fetch(
-        self, factory: AsyncRowFactory[T], statement: LiteralString, given: dict[str, Any]
+        self,
+        factory: AsyncRowFactory[T],
+        statement: LiteralString,
+        given: dict[str, Any],
+        again: bool,
     ) -> list[T]:
-        """Runs one statement, which is one transaction; again where it surely did not happen.
+        """Runs one statement, which is one transaction.
+
+        It is run again where it surely did not happen; where the connection was lost in the middle,
+        only if `again` says that twice is as good as once, as for reads and saves.
 
         Raises:
             MemphantError: the schema refused it, or the database cannot serve it.
@@ -373,15 +396,20 @@ class Store:
                     await cursor.execute(statement, given)
                     return await cursor.fetchall()
             except PoolTimeout as error:
+                if self._revive is not None and delay is not None:
+                    await self._revive()
+                    continue
                 raise MemphantError(
                     "The database cannot be reached now, or every connection is busy",
                     "Try again.",
                     UNAVAILABLE,
                 ) from error
             except psycopg.Error as error:
-                if delay is None or not did_not_happen(error):
+                if delay is None or not (did_not_happen(error) or again and is_lost(error)):
                     raise translate(error) from error
                 logs.event("retry", sqlstate=error.sqlstate, delay_s=delay)
+                if self._revive is not None and is_lost(error):
+                    await self._revive()
                 await asyncio.sleep(delay)
         raise AssertionError("the last attempt returns or raises")
 

@@ -7,6 +7,21 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+# a pair; one alone; any other escape, so that the u behind an escaped backslash starts none
+_ESCAPE = re.compile(
+    rb"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
+
+
+def parsable(body: bytes) -> bytes:
+    """JSON in which every escaped lone surrogate has become U+0000, of the same length.
+
+    Parsers refuse the one, and with it the whole message; `storable` removes and counts the other.
+    """
+    if not _SURROGATE.search(body):
+        return body
+    return _ESCAPE.sub(lambda found: rb"\u0000" if found[2] else found[0], body)
 
 
 def storable(value: Any) -> tuple[Any, int]:
@@ -37,7 +52,7 @@ def removal_note(removed: int) -> list[str]:
 
 
 def parsed(value: Any, kind: type) -> Any:
-    """A JSON text where `kind` (list or dict) is meant, as some clients send it; else unchanged."""
+    """A JSON text where `kind` is meant, as some clients send it; anything else as it is."""
     if isinstance(value, str):
         try:
             decoded = json.loads(value)

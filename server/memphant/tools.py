@@ -3,19 +3,19 @@
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from mcp.server.mcpserver.context import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from memphant.errors import MemphantError
 from memphant.logs import timed
 from memphant.services import Services
-from memphant.texts import Names, parsed, removal_note, storable
+from memphant.texts import Names, one_or_many, parsed, removal_note, storable
 
 
 class SaveReply(BaseModel):
@@ -45,6 +45,7 @@ class HistoryReply(BaseModel):
     """Every version, newest first; the first is the current one."""
 
     versions: list[dict[str, Any]]
+    notes: list[str]
 
 
 class ForgetReply(BaseModel):
@@ -56,6 +57,8 @@ class ForgetReply(BaseModel):
     notes: list[str]
 
 
+Reply = TypeVar("Reply", SaveReply, FoundReply, MemoryReply, HistoryReply, ForgetReply)
+
 Types = Annotated[
     Names,
     Field(description="Only these types: user_preference, fact, task_context, plan, summary."),
@@ -63,7 +66,12 @@ Types = Annotated[
 Tags = Annotated[Names, Field(description="Only memories with all of these tags.")]
 Since = Annotated[str, Field(description="Only from this time on, ISO 8601.")]
 Until = Annotated[str, Field(description="Only until this time; a date includes that day.")]
-Limit = Annotated[int, Field(description="Most memories to return, 1 to 1000.")]
+# what Postgres's integer cannot hold is refused there like everything else out of range
+Integer = Annotated[int, AfterValidator(lambda number: max(-1, min(number, 2**31 - 1)))]
+Limit = Annotated[
+    Integer,
+    Field(description="Most memories to return, 1 to 1000."),
+]
 Cursor = Annotated[str, Field(description="next_cursor of the page before.")]
 
 
@@ -171,7 +179,6 @@ def build_tools(services: Services) -> list[Tool]:
         explain: Annotated[bool, Field(description="Add the score of each arm.")] = False,
     ) -> FoundReply:
         who = await services.principal()
-        query, removed = storable(query)
         with timed("search") as counts:
             embedding, notes = await services.embed_query(query)
             reply = await services.store.search(
@@ -190,7 +197,7 @@ def build_tools(services: Services) -> list[Tool]:
             )
             counts["found"] = len(reply["memories"])
         services.worker.used(who, reply["memories"])
-        reply["notes"] += notes + removal_note(removed)
+        reply["notes"] += notes
         return FoundReply(**reply)
 
     async def list_memories(
@@ -219,7 +226,7 @@ def build_tools(services: Services) -> list[Tool]:
         memory_id: Annotated[str, Field(description="The id that a save, search or list gave.")],
         content: Annotated[str, Field(description="The corrected text.")] = "",
         memory_type: str = "",
-        tags: Annotated[list[str] | None, Field(description="Replaces all tags.")] = None,
+        tags: Annotated[Names | None, Field(description="Replaces all tags.")] = None,
         confidence: float | None = None,
         confirmed: Annotated[
             bool | None, Field(description="true only if a person said it is right.")
@@ -229,14 +236,15 @@ def build_tools(services: Services) -> list[Tool]:
         metadata: Annotated[
             dict[str, Any] | None, Field(description="Replaces all metadata.")
         ] = None,
-        version: Annotated[int | None, Field(description="Alone: go back to this version.")] = None,
+        version: Annotated[
+            Integer | None, Field(description="Alone: go back to this version.")
+        ] = None,
         restore: Annotated[
             bool, Field(description="Alone: bring back what was forgotten or archived.")
         ] = False,
     ) -> MemoryReply:
         who = await services.principal()
         identifier = _identifier(memory_id)
-        (content, metadata, tags), removed = storable([content, metadata, tags])
         corrections = {
             "content": content or None,
             "memory_type": memory_type or None,
@@ -262,7 +270,7 @@ def build_tools(services: Services) -> list[Tool]:
                     embedding, notes = await services.embed_passage(content)
                 memory = await services.store.update(who, identifier, embedding, **corrections)
         services.worker.wake()
-        return MemoryReply(memory=memory, notes=notes + removal_note(removed))
+        return MemoryReply(memory=memory, notes=notes)
 
     async def forget_memory(
         memory_id: Annotated[
@@ -306,7 +314,8 @@ def build_tools(services: Services) -> list[Tool]:
             versions=[
                 {key: value for key, value in asdict(version).items() if value is not None}
                 for version in versions
-            ]
+            ],
+            notes=[],
         )
 
     return [
@@ -406,10 +415,13 @@ def _coerced(item: Any) -> Any:
     if not isinstance(item, dict):
         return item
     # null, and the empty texts that stand for it in the single form, mean "not given"
-    item = {key: value for key, value in item.items() if value is not None}
-    for key, kind in (("tags", list), ("metadata", dict)):
-        if key in item:
-            item[key] = parsed(item[key], kind)
+    item = {key: value for key, value in item.items() if value is not None and value != ""}
+    if "tags" in item:
+        item["tags"] = one_or_many(item["tags"])
+    if "metadata" in item:
+        item["metadata"] = parsed(item["metadata"], dict)
+    if "shared" in item:
+        item["shared"] = parsed(item["shared"], bool)
     return item
 
 
@@ -423,7 +435,7 @@ def _identifier(memory_id: str) -> UUID:
 
 
 def _tool(
-    fn: Callable[..., Coroutine[Any, Any, BaseModel]],
+    fn: Callable[..., Coroutine[Any, Any, Reply]],
     title: str,
     description: str,
     annotations: ToolAnnotations,
@@ -454,15 +466,18 @@ def _without_titles(schema: Any) -> Any:
 
 
 def _readable(
-    fn: Callable[..., Coroutine[Any, Any, BaseModel]],
-) -> Callable[..., Coroutine[Any, Any, BaseModel]]:
-    """The tool, with refusals of the database as the text that the model reads."""
+    fn: Callable[..., Coroutine[Any, Any, Reply]],
+) -> Callable[..., Coroutine[Any, Any, Reply]]:
+    """The tool on arguments that can be stored, with refusals as the text that the model reads."""
 
     @wraps(fn)
-    async def call(**arguments: Any) -> BaseModel:
+    async def call(**arguments: Any) -> Reply:
+        arguments, removed = storable(arguments)
         try:
-            return await fn(**arguments)
+            reply = await fn(**arguments)
         except MemphantError as error:
             raise ToolError(str(error)) from error
+        reply.notes += removal_note(removed)
+        return reply
 
     return call
