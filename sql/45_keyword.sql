@@ -74,7 +74,7 @@ comment on function memory._lent() is
 create or replace function memory._keyword_small(
     user_id text, agent_id text, words text[], rows_of_user integer, others bigint[], candidates integer, lent real[],
     filters memory.filters)
-returns table (place bigint, score double precision, matched text[], full_score double precision)
+returns table (place bigint, score double precision, matched text, full_score double precision)
 language plpgsql stable
 set search_path from current
 set plan_cache_mode = force_generic_plan
@@ -134,7 +134,7 @@ begin
         group by chosen.place, weighed.word
     )
     select chosen.place, coalesce(sum(best.score), 0),
-        coalesce((array_agg(best.word order by best.score desc) filter (where best.own))[1:4], '{}'),
+        array_to_string((array_agg(best.word order by best.score desc) filter (where best.own))[1:4], ', '),
         (select sum(terms.idf) from terms)
     from chosen left join best on best.place = chosen.place
     group by chosen.place;
@@ -149,7 +149,7 @@ comment on function memory._keyword_small(
 create or replace function memory._keyword_large(
     user_id text, agent_id text, words text[], rows_of_user integer, others bigint[], candidates integer, lent real[],
     filters memory.filters)
-returns table (place bigint, score double precision, matched text[], full_score double precision)
+returns table (place bigint, score double precision, matched text, full_score double precision)
 language plpgsql stable
 set search_path from current
 set plan_cache_mode = force_generic_plan
@@ -235,7 +235,7 @@ begin
         group by near.place, posted.word
     )
     select chosen.place, coalesce(sum(best.score), 0),
-        coalesce((array_agg(best.word order by best.score desc) filter (where best.own))[1:4], '{}'), total
+        array_to_string((array_agg(best.word order by best.score desc) filter (where best.own))[1:4], ', '), total
     from chosen left join best on best.place = chosen.place
     group by chosen.place;
 end;

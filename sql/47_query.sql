@@ -31,12 +31,12 @@ begin
         end if;
         exit when places = '{}';
     end loop;
-    if cardinality(_places_with.phrases) > 0 and (places is null or places <> '{}') then
+    if cardinality(_places_with.phrases) > 0 and places <> '{}' then
         places := array(
             select m.place
             from memory.memories as m
             where m.user_id = _places_with.user_id and (m.agent_id = _places_with.agent_id or m.shared)
-                and m.state = 'active' and (places is null or m.place = any (places))
+                and m.state = 'active' and m.place = any (places)
                 and not exists (
                     select from unnest(_places_with.phrases) as phrase
                     where position(phrase in memory._lower(memory._fold(m.content))) = 0));
@@ -45,7 +45,8 @@ begin
 end;
 $$;
 comment on function memory._places_with(text, text, text[], text[]) is
-'The places of active memories that hold every word (or #tag) and every phrase, given in folded lower case.';
+'The places of active memories that hold every word (or #tag) and every phrase, given in folded lower case. '
+'Null without any word to start from.';
 
 create or replace function memory._read_query(user_id text, agent_id text, query text, filters memory.filters)
 returns memory.reading
@@ -90,11 +91,14 @@ begin
             where btrim(coalesce(t[1], t[2], t[3])) <> '');
         if cardinality(phrases) > 0 then
             places := memory._places_with(_read_query.user_id, _read_query.agent_id,
-                array(select distinct w.word from unnest(phrases) as p cross join lateral (
-                    -- whole words only: the ends of a phrase may be parts of longer ones
-                    select t.word from memory.tokens(regexp_replace(p, '^\S+\s*|\s*\S+$', '', 'g')) as t) as w
-                    where w.word !~ ' ' limit 8), phrases);
-            if places = '{}' or cardinality(places) is null then
+                array(
+                    select t.word
+                    from unnest(phrases) as p cross join lateral memory.tokens(p) as t
+                    where t.word !~ ' '
+                    group by t.word
+                    order by length(t.word) desc
+                    limit 8), phrases);
+            if places = '{}' or places is null then
                 reading.notes := reading.notes || format('no memory holds the phrase %s: searched for its words', phrases);
             else
                 f.places := places;

@@ -6,7 +6,7 @@ create or replace function memory._ranked(
     user_id text, agent_id text, query text, embedding halfvec, filters memory.filters, max_results integer,
     min_score double precision)
 returns table (
-    id uuid, score double precision, matched text[], keyword_score double precision, cosine double precision)
+    id uuid, score double precision, matched text, keyword_score double precision, cosine double precision)
 language plpgsql stable
 set search_path from current
 set plan_cache_mode = force_generic_plan
@@ -21,11 +21,21 @@ declare
     near_places bigint[];
     places bigint[];
     scores double precision[];
-    matches jsonb;
+    matches text[];
     full_score double precision;
     keyword_share double precision;
     candidates integer;
     asked jsonb;
+    full_weight double precision;
+    full_cosine double precision;
+    foreign_share double precision;
+    neighbour_score double precision;
+    speaker_bonus double precision;
+    value_weight double precision;
+    type_boost double precision;
+    recency_weight double precision;
+    confidence_weight double precision;
+    use_weight double precision;
     named_types text[];
     named_words text[];
     script real := memory._script(_ranked.query);
@@ -35,6 +45,17 @@ declare
 begin
     select jsonb_object_agg(s.name, coalesce(s.value, s.default_value)) into weights
     from memory.settings as s where s.name like 'search.%';
+    -- read once: what follows looks at every candidate
+    full_weight := weights -> 'search.full_weight';
+    full_cosine := weights -> 'search.full_cosine';
+    foreign_share := weights -> 'search.foreign_share';
+    neighbour_score := weights -> 'search.neighbour_score';
+    speaker_bonus := weights -> 'search.speaker_bonus';
+    value_weight := weights -> 'search.value_weight';
+    type_boost := weights -> 'search.type_boost';
+    recency_weight := weights -> 'search.recency_weight';
+    confidence_weight := weights -> 'search.confidence_weight';
+    use_weight := weights -> 'search.use_weight';
     words := memory._query_words(left(_ranked.query, 40000));
     size := memory._rows(_ranked.user_id, _ranked.agent_id);
     candidates := greatest((weights -> 'search.candidates')::integer, _ranked.max_results * 2);
@@ -60,13 +81,13 @@ begin
         when cardinality(words) = 0 then 0
         else (weights -> 'search.keyword_share')::double precision end;
     if size <= 2000 and cardinality(words) <= 40 then
-        select array_agg(k.place), array_agg(k.score), jsonb_object_agg(k.place, k.matched), max(k.full_score)
+        select array_agg(k.place), array_agg(k.score), array_agg(k.matched), max(k.full_score)
         into places, scores, matches, full_score
         from memory._keyword_small(
             _ranked.user_id, _ranked.agent_id, words, size, near_places, candidates, memory._lent(),
             _ranked.filters) as k;
     else
-        select array_agg(k.place), array_agg(k.score), jsonb_object_agg(k.place, k.matched), max(k.full_score)
+        select array_agg(k.place), array_agg(k.score), array_agg(k.matched), max(k.full_score)
         into places, scores, matches, full_score
         from memory._keyword_large(
             _ranked.user_id, _ranked.agent_id, words, size, near_places, candidates, memory._lent(),
@@ -84,14 +105,14 @@ begin
     return query
     with arms as materialized (
         select
-            m.id, m.place, m.memory_type, m.occurred_at, m.confidence, m.value, m.speaker, m.answers,
+            m.id, m.place, found.matched, m.memory_type, m.occurred_at, m.confidence, m.value, m.speaker, m.answers,
             m.memory_type = any (named_types) or m.tags && named_words as named,
-            coalesce(found.score / nullif((weights -> 'search.full_weight')::double precision * full_score, 0), 0)
+            coalesce(found.score / nullif(full_weight * full_score, 0), 0)
                 as keyword_score,
             case when m.embedding is not null and _ranked.embedding is not null
                 then greatest(0, 1 - (m.embedding <=> _ranked.embedding)) end as cosine,
             abs(memory._script(m.content) - script) > 0.6 as foreign_script
-        from unnest(places, scores) as found (place, score)
+        from unnest(places, scores, matches) as found (place, score, matched)
         cross join lateral (
             select t.id, t.place, t.content, t.memory_type, t.tags, t.occurred_at, t.confidence, t.value, t.speaker, t.answers,
                 t.embedding
@@ -101,22 +122,22 @@ begin
             limit 1) as m
     ),
     fused as (
-        select arms.id, arms.place, arms.memory_type, arms.occurred_at, arms.confidence, arms.keyword_score, arms.cosine,
+        select arms.id, arms.place, arms.matched, arms.memory_type, arms.occurred_at, arms.confidence, arms.keyword_score, arms.cosine,
             arms.value - avg(arms.value) over () as value, arms.speaker, arms.answers, arms.named,
             -- what is not embedded yet is judged by its words alone
             case when arms.cosine is null then arms.keyword_score
                 -- words cannot match across scripts: the cosine stands in for a part of their score
                 else keyword_share * greatest(arms.keyword_score, case when arms.foreign_script
-                        then (weights -> 'search.foreign_share')::double precision
-                            * arms.cosine / (weights -> 'search.full_cosine')::double precision end)
-                    + (1 - keyword_share) * arms.cosine / (weights -> 'search.full_cosine')::double precision
+                        then foreign_share
+                            * arms.cosine / full_cosine end)
+                    + (1 - keyword_share) * arms.cosine / full_cosine
             end as score
         from arms
     ),
     lent as (
-        select fused.id, fused.place, fused.memory_type, fused.occurred_at, fused.confidence, fused.keyword_score,
+        select fused.id, fused.place, fused.matched, fused.memory_type, fused.occurred_at, fused.confidence, fused.keyword_score,
             fused.cosine, fused.value, fused.speaker, fused.answers, fused.named,
-            fused.score + (weights -> 'search.neighbour_score')::double precision * (
+            fused.score + neighbour_score * (
                 case when lag(fused.place) over turns = fused.place - 1 then lag(fused.score) over turns else 0 end
                 + case when lead(fused.place) over turns = fused.place + 1 then lead(fused.score) over turns else 0 end)
                 as score
@@ -124,19 +145,19 @@ begin
         window turns as (order by fused.place)
     ),
     weighed as (
-        select lent.id, lent.keyword_score, lent.cosine, lent.place,
+        select lent.id, lent.keyword_score, lent.cosine, lent.matched,
             -- bounded factors near 1: they order near-ties and never bury a strong match
             (lent.score + case when lent.speaker = named.speaker
-                then (weights -> 'search.speaker_bonus')::double precision else 0 end)
-            * (1 + (weights -> 'search.value_weight')::double precision * greatest(-1, least(1, lent.value))
+                then speaker_bonus else 0 end)
+            * (1 + value_weight * greatest(-1, least(1, lent.value))
                 + coalesce((
                     select sum((asked -> kind)::double precision)
                     from unnest(lent.answers) as kind where asked ? kind), 0)
-                + case when lent.named then (weights -> 'search.type_boost')::double precision else 0 end)
-            * (1 + (weights -> 'search.recency_weight')::double precision * power(0.5,
+                + case when lent.named then type_boost else 0 end)
+            * (1 + recency_weight * power(0.5,
                 greatest(0, extract(epoch from moment - lent.occurred_at)::double precision) / 86400 / t.half_life_days))
-            * (1 + (weights -> 'search.confidence_weight')::double precision * (lent.confidence - 0.8))
-            * (1 + (weights -> 'search.use_weight')::double precision * (1 - exp(-coalesce(u.uses, 0) / 10.0)))
+            * (1 + confidence_weight * (lent.confidence - 0.8))
+            * (1 + use_weight * (1 - exp(-coalesce(u.uses, 0) / 10.0)))
                 as score
         from lent
         cross join (
@@ -152,8 +173,7 @@ begin
             limit 1) as u on true
     )
     select weighed.id, weighed.score,
-        array(select jsonb_array_elements_text(matches -> weighed.place::text)),
-        weighed.keyword_score, weighed.cosine
+        weighed.matched, weighed.keyword_score, weighed.cosine
     from weighed
     where weighed.score >= coalesce(_ranked.min_score, (weights -> 'search.floor')::double precision)
     order by weighed.score desc, weighed.id desc
@@ -250,17 +270,17 @@ end;
 $$;
 comment on function memory._check_search(text, integer) is 'Refuses an empty or too long query and a limit out of range.';
 
-create or replace function memory._why(matched text[], cosine double precision)
+create or replace function memory._why(matched text, cosine double precision)
 returns text
 language sql immutable parallel safe
 return coalesce(nullif(concat_ws('; ',
-    case when cardinality(_why.matched) > 0 then 'words: ' || array_to_string(_why.matched, ', ') end,
+    'words: ' || nullif(_why.matched, ''),
     case
         when _why.cosine >= 0.5 then 'very close in meaning'
         when _why.cosine >= 0.3 then 'close in meaning'
         when _why.cosine >= 0.2 then 'somewhat close in meaning'
     end), ''), 'next to a matching turn, or far in meaning');
-comment on function memory._why(text[], double precision) is 'Why a memory was found, in a few words.';
+comment on function memory._why(text, double precision) is 'Why a memory was found, in a few words.';
 
 create or replace function memory.search_reply(
     user_id text,
