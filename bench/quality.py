@@ -46,13 +46,15 @@ def measure(
     """The figures of one set, and what they took."""
     saved = asking.save(throwaway, evaluation, vectors, f"bench-{uuid.uuid4().hex[:8]}")
     asking.analyze(throwaway)
-    answers = {"memphant": asking.search(throwaway, saved)}
-    if not evaluation.parallel:
-        answers["keyword"] = asking.search(throwaway, saved, vector=False)
-        names = [name for name in throwaway.setting_names() if ALONE.fullmatch(name)]
-        with throwaway.settings(dict.fromkeys(names, 0)):
-            answers["keyword_alone"] = asking.search(throwaway, saved, vector=False)
-    answers["vector"] = asking.nearest(throwaway, saved)
+    clock = {} if evaluation.asked_at is None else {"clock.test": evaluation.asked_at.isoformat()}
+    with throwaway.settings(clock):
+        answers = {"memphant": asking.search(throwaway, saved)}
+        if not evaluation.parallel:
+            answers["keyword"] = asking.search(throwaway, saved, vector=False)
+            names = [name for name in throwaway.setting_names() if ALONE.fullmatch(name)]
+            with throwaway.settings(dict.fromkeys(names, 0)):
+                answers["keyword_alone"] = asking.search(throwaway, saved, vector=False)
+        answers["vector"] = asking.nearest(throwaway, saved)
     relevant = saved.relevant()
     report = {
         system: _by_group(evaluation, answer.rankings, relevant)

@@ -1,6 +1,7 @@
 """Fill a database for load tests: python -m bench.seed --rows 100000 --tenants 200
 
 A throwaway cluster is started, filled and kept until Ctrl-C; its connection strings are printed.
+MEMPHANT_DATABASE_URL and MEMPHANT_INSTALL_URL name an empty database to fill instead, which stays.
 Texts are made of invented words whose frequencies fall as those of a language do, in topics, and
 each vector lies near the centre of its text's topic. The first tenant is the largest: the n-th has
 1/n of its memories. What a script asks for stands in bench.queries.
@@ -9,6 +10,7 @@ each vector lies near the centre of its text's topic. The first tenant is the la
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import signal
@@ -16,7 +18,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,24 +94,27 @@ def sizes(rows: int, tenants: int) -> list[int]:
     shares = 1 / np.arange(1, tenants + 1)
     counts = np.maximum(1, np.floor(shares / shares.sum() * rows)).astype(int)
     counts[0] += rows - counts.sum()
+    if counts[0] < 1:
+        raise SystemExit(f"{rows} memories are too few for {tenants} tenants")
     return [int(count) for count in counts]
 
 
 def seed(throwaway: Throwaway, dimensions: int, rows: int, tenants: int) -> Seeded:
     """Saves `rows` memories of users tenant-1, tenant-2, … through memory.save_list.
 
-    In a cluster of our own the vector index is dropped before and built afterwards.
+    The vector index is built afterwards. Raises SystemExit if the database is in use.
     """
     language = Language(dimensions)
     counts = sizes(rows, tenants)
     with throwaway.connect(throwaway.owner) as owner:
-        if throwaway.superuser is not None:
-            owner.execute("drop index memory.memories_embedding_hnsw")
+        users = owner.execute("select o.figure from memory.overview as o where o.subject = 'users'")
+        if users.fetchone() != ("0",):
+            raise SystemExit("This database has users: seed an empty one, and drop it afterwards.")
+        owner.execute("drop index memory.memories_embedding_hnsw")
     started = time.monotonic()
     _save(throwaway, language, counts)
     saved = time.monotonic()
-    if throwaway.superuser is not None:
-        rebuild.rebuild(throwaway.owner)
+    rebuild.rebuild(throwaway.owner)
     indexed = time.monotonic()
     with throwaway.connect(throwaway.owner) as owner:
         owner.execute(QUERY_TABLE.format(type=f"halfvec({dimensions})").encode())
@@ -122,23 +126,6 @@ def seed(throwaway: Throwaway, dimensions: int, rows: int, tenants: int) -> Seed
             )
         owner.execute("vacuum (analyze) memory.memories, memory.words, bench.queries")
     return Seeded(rows, tenants, max(counts), saved - started, indexed - saved)
-
-
-def remove(throwaway: Throwaway, tenants: int) -> None:
-    """Takes away what `seed` made in a database that stays."""
-    with throwaway.connect(throwaway.owner) as owner:
-        owner.execute("drop schema if exists bench cascade")
-    with throwaway.connect() as server:
-        for tenant in range(1, tenants + 1):
-            while True:
-                row = server.execute(
-                    """select memory.forget_reply(
-                        user_id => %s, agent_id => %s, days_older_than => -1,
-                        purge => true) ->> 'forgotten'""",
-                    (f"tenant-{tenant}", AGENT),
-                ).fetchone()
-                if row is None or row[0] == "0":
-                    break
 
 
 def _save(throwaway: Throwaway, language: Language, counts: list[int]) -> None:
@@ -187,7 +174,7 @@ def _batches(
             yield f"tenant-{tenant}", items, "{" + vectors + "}"
 
 
-def _unit(vectors: NDArray[Any]) -> Vector:
+def _unit(vectors: Any) -> Vector:
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     result: Vector = (vectors / lengths).astype(np.float32)
     return result
@@ -197,19 +184,14 @@ def _text(vector: Vector) -> str:
     return "[" + ",".join(f"{value:.5g}" for value in vector.tolist()) + "]"
 
 
-@contextmanager
+@contextlib.contextmanager
 def seeded(
     rows: int, tenants: int, settings: dict[str, str] | None = None
 ) -> Iterator[tuple[Throwaway, Seeded]]:
-    """A database with so many memories; removed again, or with its cluster."""
+    """A database with so many memories, which is gone afterwards if it was started for this."""
     embedder = build_embedder(EmbeddingSettings())
     with open_database(embedder, settings) as throwaway:
-        made = seed(throwaway, embedder.dimensions, rows, tenants)
-        try:
-            yield throwaway, made
-        finally:
-            if throwaway.superuser is None:
-                remove(throwaway, tenants)
+        yield throwaway, seed(throwaway, embedder.dimensions, rows, tenants)
 
 
 def main() -> None:
@@ -221,11 +203,9 @@ def main() -> None:
     given = parser.parse_args()
     with seeded(given.rows, given.tenants) as (throwaway, made):
         print(made)
-        print(f"server: {throwaway.server}\nowner: {throwaway.owner}\nCtrl-C removes it.")
-        try:
+        print(f"server: {throwaway.server}\nowner: {throwaway.owner}\nCtrl-C ends it.")
+        with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
-        except KeyboardInterrupt:
-            print("removing")
 
 
 if __name__ == "__main__":

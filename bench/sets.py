@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,17 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSet:
-    """parallel: the groups are directions between languages, reported without a total."""
+    """A set of memories and what is asked about them.
+
+    parallel: the groups are directions between languages, reported without a total.
+    asked_at: the time of the questions: their own date, else the day after the newest memory.
+    """
 
     name: str
     memories: list[Memory]
     questions: list[Question]
     parallel: bool = False
+    asked_at: datetime | None = None
 
     def by_user(self) -> dict[str, list[Memory]]:
         """The memories of each user, in their order."""
@@ -98,7 +103,16 @@ def _plain(name: str, memories: list[Row], questions: list[Row]) -> EvaluationSe
             for row in questions
             if row["cat"] != UNANSWERABLE
         ],
+        asked_at=_asked_at(memories, questions),
     )
+
+
+def _asked_at(memories: list[Row], questions: list[Row]) -> datetime | None:
+    asked = [_date(row["date"]) for row in questions if row.get("date")]
+    if asked:
+        return max(asked) + timedelta(hours=20)
+    said = [_date(row["date"]) for row in memories if row.get("date")]
+    return max(said) + timedelta(days=1) if said else None
 
 
 def _parallel(name: str, memories: list[Row], questions: list[Row]) -> EvaluationSet:

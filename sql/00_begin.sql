@@ -103,12 +103,13 @@ create table if not exists memory.migrations (
 
 -- An upgrade locks every table of users before it changes anything: who works meanwhile waits a moment
 -- and then meets the new schema. Taken one by one where they are needed, the locks ended in deadlocks.
--- Whoever holds one of them is not waited for with the others in hand: all are given back, and tried again.
+-- memory.users first, as every function does. Whoever holds another one is not waited for with the first
+-- in hand: all are given back, and tried again.
 do $$
 declare
     before constant text := current_setting('lock_timeout');
     names constant text := (
-        select string_agg(format('memory.%I', c.relname), ', ' order by c.relname)
+        select string_agg(format('memory.%I', c.relname), ', ' order by c.relname <> 'users', c.relname)
         from pg_class as c
         where c.relnamespace = 'memory'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
             and c.relrowsecurity);

@@ -8,10 +8,12 @@ comment on column memory.memory_types.retention_days is 'Days without access aft
 comment on column memory.memory_types.protected is 'Bulk forgetting skips this type unless it is named.';
 comment on column memory.memory_types.named_by is 'Words, as memory.tokens gives them, by which a query names this type; its memories then score a little higher.';
 comment on type memory.filters is 'What a search or list is limited to: types, tags, the window [since, until), a confidence floor, and, if not null, the only places that count.';
-comment on type memory.reading is 'What a query says: the text to search for, the filters that it names, and notes for the reply.';
+comment on type memory.reading is 'What a query says: the text to search for, the filters that it names, notes for the reply, and the time that it speaks of, with the words it was read from.';
 comment on table memory.sources is 'Where a memory comes from: default and maximum confidence, and how far its content is trusted.';
 comment on table memory.value_rules is 'Rules of memory.value_of: a regular expression over the lower-case text, its weight, and how often it counts at most.';
 comment on table memory.answer_kinds is 'Kinds of answer: what a query that wants one looks like, what a memory that holds one looks like, and what that adds to its score.';
+comment on table memory.time_words is 'Words of time expressions: kind (N number, O ordinal, U unit, R last/this/next, W weekday, M month, H holiday, P part of day …; small letters stand for themselves), value, unit. A DBA may add rows.';
+comment on table memory.time_rules is 'How kinds of words stand together: pattern, level (lower first), meaning (a branch of memory._time_meaning and what it calls), which parts it takes (99: none), result kind.';
 comment on table memory.users is 'The users. Created by a token, by the first save, or at the start of local mode.';
 comment on column memory.users.time_zone is 'IANA name; the zone of calls that carry none.';
 comment on table memory.access_tokens is 'SHA-256 digests of bearer tokens. No role may select; see memory.authenticate.';

@@ -1,11 +1,11 @@
 -- Chinese: the words, and how they stand together; traditional characters arrive as simplified ones
--- (memory._time_text). Kinds shared with 18_time_english.sql mean the same; those with z are Chinese.
+-- (memory._time_text). Kinds shared with 19_time_english.sql mean the same; those with z are Chinese.
 
 insert into memory.time_words (word, language, kind, value, unit, shipped)
 select w.word, 'zh', coalesce(g.kind, w.word), g.value, g.unit, true
 from (values
     ('的|个|份|左右|前后|附近|止|大约|大概|那|内|以内|、|是|许|，|期间', 'skip', null::integer, null::text),
-    ('在|于', 'in', null, null), ('到|至|直到', 'zto', null, null), ('从|自|自从', 'from', null, null), ('和|与|跟|及', 'and', null, null),
+    ('在|于', 'in', null, null), ('到|至|直到|--', 'zto', null, null), ('从|自|自从', 'from', null, null), ('和|与|跟|及', 'and', null, null),
     ('之间|间', 'jian', null, null), ('每|每个|每隔|每逢', 'every', null, null), ('以来', 'yilai', null, null), ('起|开始', 'since', null, null),
     ('至今|到现在|到目前|到今为止', 'tonow', null, null),
     ('今天|今日|当天|当日|本日|全天|今儿', 'rel', 0, 'day'), ('昨天|昨日|寻日|尋日|昨儿|琴日', 'rel', -1, 'day'), ('前天|前日', 'rel', -2, 'day'), ('大前天', 'rel', -3, 'day'),
@@ -38,14 +38,17 @@ from (values
     ('春天|春季|春', 'zQ', null, 'term 立春 > term 立夏'), ('夏天|夏季|夏', 'zQ', null, 'term 立夏 > term 立秋'),
     ('秋天|秋季|秋', 'zQ', null, 'term 立秋 > term 立冬'), ('冬天|冬季|冬', 'zQ', null, 'term 立冬 > term 立春'), ('暑假', 'zQ', null, '7-1 > 9-1'),
     ('q1季度', 'Qt', 1, null), ('q2季度', 'Qt', 2, null), ('q3季度', 'Qt', 3, null), ('q4季度', 'Qt', 4, null),
+    ('今明两年', 'Many', 2, 'year'), ('今明两天|今明两日', 'Many', 2, 'day'),
     ('农历|阴历|旧历', 'Nong', null, null), ('现在|目前', 'now', null, null),
-    ('康熙|雍正|乾隆|嘉庆|道光|咸丰|同治|光绪|宣统|民国|昭和|平成|令和|明治|贞观|开元|万历|崇祯|元年', 'Era', null, null), ('闰', 'Run', null, null), ('正月', 'Lm', 1, null), ('冬月', 'Lm', 11, null), ('腊月', 'Lm', 12, null), ('年代', 'Dai', null, null),
+    ('康熙', 'Era', 1661, null), ('雍正', 'Era', 1722, null), ('乾隆', 'Era', 1735, null), ('嘉庆', 'Era', 1795, null), ('道光', 'Era', 1820, null),
+    ('咸丰', 'Era', 1850, null), ('同治', 'Era', 1861, null), ('光绪', 'Era', 1874, null), ('宣统', 'Era', 1908, null), ('民国', 'Era', 1911, null),
+    ('昭和', 'Era', 1925, null), ('平成', 'Era', 1988, null), ('令和', 'Era', 2018, null), ('闰', 'Run', null, null), ('正月', 'Lm', 1, null), ('冬月', 'Lm', 11, null), ('腊月', 'Lm', 12, null), ('年代', 'Dai', null, null),
     ('元旦|元旦节|阳历新年|新年第一天', 'H', null, '1-1'), ('情人节|圣瓦伦丁节', 'H', null, '2-14'), ('妇女节|三八节|三八妇女节|女神节', 'H', null, '3-8'),
     ('植树节', 'H', null, '3-12'), ('消费者权益日|国际消费者权益日|三一五', 'H', null, '3-15'), ('愚人节', 'H', null, '4-1'),
     ('劳动节|五一|五一节|五一劳动节|国际劳动节', 'H', null, '5-1'), ('青年节|五四青年节', 'H', null, '5-4'), ('儿童节|六一|六一儿童节|国际儿童节|六一节', 'H', null, '6-1'),
     ('建党节', 'H', null, '7-1'), ('建军节|八一建军节', 'H', null, '8-1'), ('教师节', 'H', null, '9-10'), ('国庆|国庆节|十一国庆|十一国庆节', 'H', null, '10-1'),
     ('光棍节|双十一|双11', 'H', null, '11-11'), ('双十二', 'H', null, '12-12'), ('万圣节', 'H', null, '10-31'), ('平安夜', 'H', null, '12-24'), ('圣诞|圣诞节', 'H', null, '12-25'), ('跨年夜', 'H', null, '12-31'),
-    ('感恩节', 'H', null, '11/4#4'), ('母亲节', 'H', null, '5/7#2'), ('父亲节', 'H', null, '6/7#3'), ('复活节', 'H', null, 'easter'), ('复活节星期一', 'H', null, 'easter+1'), ('耶稣受难日|受难日|主受难日', 'H', null, 'easter-2'),
+    ('感恩节', 'H', null, '11/4#4'), ('母亲节', 'H', null, '5/7#2'), ('父亲节', 'H', null, '6/7#3'), ('开斋节|肉孜节', 'H', null, 'islamic 10-1'), ('宰牲节|古尔邦节', 'H', null, 'islamic 12-10'), ('斋月', 'H', null, 'islamic 9-1 > islamic 10-1'), ('复活节', 'H', null, 'easter'), ('复活节星期一', 'H', null, 'easter+1'), ('耶稣受难日|受难日|主受难日', 'H', null, 'easter-2'),
     ('春节|新春|大年初一|农历新年|农历春节', 'H', null, 'lunar 1-1'), ('元宵|元宵节|农历元宵', 'H', null, 'lunar 1-15'), ('端午|端午节', 'H', null, 'lunar 5-5'), ('七夕|七夕节', 'H', null, 'lunar 7-7'),
     ('中秋|中秋节', 'H', null, 'lunar 8-15'), ('重阳|重阳节', 'H', null, 'lunar 9-9'), ('腊八|腊八节', 'H', null, 'lunar 12-8'), ('除夕|大年三十|年三十|除夕夜', 'H', null, 'lunar 0'),
     ('清明|清明节', 'H', null, 'term 清明'), ('冬至', 'H', null, 'term 冬至'), ('夏至', 'H', null, 'term 夏至'), ('立春', 'H', null, 'term 立春'), ('立夏', 'H', null, 'term 立夏'), ('立秋', 'H', null, 'term 立秋'), ('立冬', 'H', null, 'term 立冬'),
@@ -61,18 +64,18 @@ where time_words.shipped;
 insert into memory.time_rules (pattern, language, level, meaning, arguments, parameter, result, shipped)
 select p.pattern, 'zh', g.level, g.meaning, g.arguments, g.parameter, g.result, true
 from (values
-    ('Era N Nian|Era Y Nian|Era N Nian N Yue|Era N Nian N Yue N Ri|Era N Nian H|Era N Yue', 0, 'same', array[2], null, 'X'),
+    ('Era N', 0, 'sum', array[1, 2], null, 'Y'),
     ('Di N', 0, 'same', array[2], null, 'O'), ('every Yue|every Nian|every Ri|every Dur|every N Nian|every N Ri|every N Yue', 0, 'same', array[1], null, 'X'),
     ('N Dian', 0, 'oclock zh', array[1, 2], null, 'T'), ('N Dian N|N Dian N Fen', 0, 'oclock zh', array[1, 3], 'minute', 'T'), ('P T', 1, 'afternoon', array[1, 2], null, 'T'),
     ('Y Nian N Yue N Ri|N Nian N Yue N Ri', 10, 'date', array[1, 3, 5], null, 'S'),
     ('Y Nian N Yue|N Nian N Yue', 10, 'year month', array[1, 3], null, 'S'), ('Y N Yue', 10, 'year month', array[1, 2], null, 'S'),
     ('N Yue N Ri', 10, 'month day', array[1, 3], null, 'S'), ('N Yue N', 10, 'month day', array[1, 3], 'bare', 'S'),
     ('S N Yue N Ri', 10, 'month in', array[1, 2, 4], null, 'S'), ('S N Yue', 10, 'month in', array[1, 2], null, 'S'), ('S N Yue N', 10, 'month in', array[1, 2, 4], 'bare', 'S'),
-    ('S N Ri', 10, 'day in', array[1, 2], null, 'S'), ('zR U N Ri', 9, 'day in unit', array[1, 2, 3], null, 'S'),
+    ('S N Ri', 10, 'day in', array[1, 2], null, 'S'), ('zR U N Ri|zR Yue N Ri', 9, 'day in unit', array[1, 2, 3], null, 'S'),
     ('N Yue', 13, 'month', array[1], null, 'S'), ('Y Nian', 11, 'year', array[1], null, 'S'), ('N Nian', 16, 'year of two', array[1], null, 'S'),
     ('N Ri', 16, 'day of month', array[1], null, 'S'),
     ('Y Nian Qt', 9, 'quarter', array[1, 3], null, 'S'), ('Y Nian O U|N Nian O U', 9, 'year part', array[1, 3, 4], null, 'S'), ('Y Nian N U|N Nian N U', 9, 'year part', array[1, 3, 4], null, 'S'),
-    ('O U', 55, 'year part', array[99, 1, 2], null, 'S'), ('N U', 55, 'quarter or century', array[99, 1, 2], null, 'S'), ('Y Nian O Yue', 9, 'year month', array[1, 3], null, 'S'),
+    ('N U', 55, 'quarter or century', array[99, 1, 2], null, 'S'), ('Y Nian O Yue', 9, 'year month', array[1, 3], null, 'S'),
     ('S N U', 24, 'year part in', array[1, 2, 3], null, 'S'),
     ('N Nian B|Y Nian B|N Nian Nian B|Y Nian Nian B', 9, 'part of year', array[1, 3], null, 'S'), ('N Nian Bu|Y Nian Bu', 9, 'part of year', array[1, 3], null, 'S'),
     ('S B|S Bu', 40, 'part', array[2, 1], null, 'S'), ('S Nian B|S Yue B', 39, 'part', array[3, 1], null, 'S'), ('Nian B|Yue B', 40, 'part now', array[2, 1], null, 'S'),
@@ -87,7 +90,7 @@ from (values
     ('Jin N U|Jin N Nian|Jin N Yue|Jin N Ri', 7, 'rolling units', array[1, 2, 3], null, 'S'), ('Jin U', 20, 'rolling units', array[1, 99, 2], null, 'S'), ('Jin Dur', 7, 'rolling units', array[1, 2, 2], null, 'S'),
     ('N U yilai|N Nian yilai', 8, 'rolling back', array[1, 2], null, 'S'),
     ('S Qian N U|S Qian N Yue|S Qian N Ri', 12, 'first units', array[3, 4, 1], '+', 'S'), ('S Hou N U|S Hou N Yue', 12, 'first units', array[3, 4, 1], '-', 'S'),
-    ('S W', 25, 'weekday in', array[1, 2], 'last', 'S'), ('S O Yue', 10, 'month in', array[1, 2], null, 'S'),
+    ('S O Yue', 10, 'month in', array[1, 2], null, 'S'),
     ('S O W', 22, 'nth weekday', array[2, 3, 1], null, 'S'), ('S O U', 22, 'nth unit', array[2, 3, 1], null, 'S'), ('S Rl U', 22, 'nth unit', array[2, 3, 1], '-', 'S'), ('S Rl N U', 22, 'first units', array[3, 4, 1], '-', 'S'),
     ('S Rl W', 22, 'nth weekday', array[2, 3, 1], '-', 'S'), ('S Dl N U', 22, 'nth unit', array[3, 4, 1], '-', 'S'),
     ('S H|S zQ', 28, 'span', array[2, 99, 1, 99], null, 'S'), ('H O U', 29, 'none', array[1], null, 'X'), ('H Zh', 50, 'none', array[1], null, 'X'), ('in zQ|^ zQ', 30, 'span', array[2, 99, 99, 99], null, 'S'),
@@ -99,7 +102,7 @@ from (values
     ('Nong N Yue N|Nong N Yue N Ri', 6, 'lunar near', array[2, 4], null, 'S'), ('Nong N Yue', 6, 'lunar near', array[2, 99], null, 'S'), ('Nong N Yue B N', 6, 'lunar near', array[2, 5], null, 'S'),
     ('Nong Lm N|Nong Lm B N', 6, 'lunar near', array[2, 3], null, 'S'), ('N Yue B N', 7, 'lunar near', array[1, 4], null, 'S'), ('Lm N', 7, 'lunar near', array[1, 2], null, 'S'), ('Lm B N', 7, 'lunar near', array[1, 3], null, 'S'), ('Lm', 8, 'lunar near', array[1, 99], null, 'S'),
     ('S N Yue B N', 6, 'lunar in', array[1, 2, 5], null, 'S'), ('S Lm N', 6, 'lunar in', array[1, 2, 3], null, 'S'), ('S Lm B N', 6, 'lunar in', array[1, 2, 4], null, 'S'), ('S Lm', 6, 'lunar in', array[1, 2, 99], null, 'S'),
-    ('Hours T', 14, 'hours clock', array[1, 2], null, 'S'),
+    ('Many', 15, 'this many', array[1], null, 'S'), ('Hours T', 14, 'hours clock', array[1, 2], null, 'S'),
     ('S zto N Ri|S to N Ri', 12, 'range to', array[1, 3], null, 'S'), ('N zto S|N zto N Yue', 44, 'range from', array[1, 3, 99], null, 'S'),
     ('from S zto S', 44, 'range', array[2, 4], null, 'S'), ('S zto S', 45, 'range', array[1, 3], null, 'S'), ('S zto Y', 12, 'range to year', array[1, 3], null, 'S'),
     ('S zto now', 45, 'until now', array[1], null, 'S'), ('from S zto now', 44, 'until now', array[2], null, 'S'),

@@ -241,6 +241,8 @@ begin
     d.occurred_at := coalesce(
         memory._timestamp('occurred_at', _draft.item ->> 'occurred_at', _draft.time_zone), memory._now());
     d.valid_from := d.occurred_at;
+    select t.event_from, t.event_to into d.event_from, d.event_to
+    from memory.event_time(d.content, d.occurred_at, _draft.time_zone) as t;
     if _draft.item ->> 'conversation_id' is not null then
         d.conversation_id := _draft.item ->> 'conversation_id';
         perform memory._check_name('conversation_id', d.conversation_id);

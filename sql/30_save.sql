@@ -71,12 +71,12 @@ begin
     for attempt in 1..5 loop
         insert into memory.memories as m (
             user_id, id, agent_id, content, memory_type, source, tags, confidence, shared,
-            conversation_id, occurred_at, metadata, valid_from, state, content_hash, place, value, speaker, answers,
+            conversation_id, occurred_at, event_from, event_to, metadata, valid_from, state, content_hash, place, value, speaker, answers,
             version, created_at, updated_at, keywords, embedding)
         values (
             d.user_id, d.id, d.agent_id, d.content, d.memory_type, d.source, d.tags, d.confidence,
             coalesce(d.shared, _store.share_by_default),
-            d.conversation_id, d.occurred_at, d.metadata, d.valid_from, d.state, d.content_hash, d.place, d.value, d.speaker, d.answers,
+            d.conversation_id, d.occurred_at, d.event_from, d.event_to, d.metadata, d.valid_from, d.state, d.content_hash, d.place, d.value, d.speaker, d.answers,
             d.version, d.created_at, d.updated_at, d.keywords, d.embedding)
         on conflict (user_id, agent_id, content_hash) where state = 'active' do nothing
         returning m.id into _store.id;

@@ -48,7 +48,8 @@ comment on function memory._places_with(text, text, text[], text[]) is
 'The places of active memories that hold every word (or #tag) and every phrase, given in folded lower case. '
 'Null without any word to start from.';
 
-create or replace function memory._read_query(user_id text, agent_id text, query text, filters memory.filters)
+create or replace function memory._read_query(
+    user_id text, agent_id text, query text, filters memory.filters, time_zone text, read_time boolean)
 returns memory.reading
 language plpgsql stable
 set search_path from current
@@ -61,6 +62,7 @@ declare
     named text[];
     phrases text[];
     places bigint[];
+    spoken record;
 begin
     reading.query := text;
     reading.notes := '{}';
@@ -105,6 +107,21 @@ begin
             end if;
         end if;
     end if;
+    if _read_query.read_time and f.since is null and f.until is null then
+        -- what asks about a time is answered from that time; elsewhere a time is a detail that only raises
+        select t.matched, t.wide_from, t.wide_to, t.asks, t.is_future into spoken
+        from memory.parse_time(left(text, 1000), memory._now(), _read_query.time_zone) as t;
+        if spoken.matched is not null then
+            reading.matched := spoken.matched;
+            reading.window_from := spoken.wide_from;
+            reading.window_to := spoken.wide_to;
+            if spoken.asks then
+                f.since := spoken.wide_from;
+                f.until := spoken.wide_to;
+                f.events_only := spoken.is_future;
+            end if;
+        end if;
+    end if;
     if btrim(reading.query) = '' then
         -- nothing but filters: their names are what is looked for
         reading.query := text;
@@ -121,5 +138,5 @@ begin
     return reading;
 end;
 $$;
-comment on function memory._read_query(text, text, text, memory.filters) is
-'Reads #tag, type:name and quoted phrases out of a query into filters. What cannot match anything is searched as words, with a note.';
+comment on function memory._read_query(text, text, text, memory.filters, text, boolean) is
+'Reads #tag, type:name, quoted phrases and a time that is asked about out of a query into filters. What cannot match anything is searched as words, with a note.';

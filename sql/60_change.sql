@@ -57,6 +57,10 @@ declare
     new_text boolean;
 begin
     m := memory._own(update.user_id, update.agent_id, update.memory_id);
+    if num_nonnulls(update.content, update.memory_type, update.tags, update.confidence, update.confirmed, update.shared,
+        update.occurred_at, update.metadata) = 0 then
+        perform memory._fail('MP005', 'there is nothing to change', 'Name what is to be corrected, such as content.');
+    end if;
     new_text := update.content is not null and update.content <> m.content;
     if update.content is not null then
         perform memory._check_content(update.content);
@@ -73,6 +77,12 @@ begin
         perform memory._fail('MP005', 'confidence is not between 0 and 1', 'Pass a share such as 0.8.');
     end if;
 
+    m.occurred_at := coalesce(
+        memory._timestamp('occurred_at', update.occurred_at, memory._zone(update.user_id)), m.occurred_at);
+    if new_text or update.occurred_at is not null then
+        select t.event_from, t.event_to into m.event_from, m.event_to
+        from memory.event_time(coalesce(update.content, m.content), m.occurred_at, memory._zone(update.user_id)) as t;
+    end if;
     if new_text then
         m.content := update.content;
         m.content_hash := memory._content_hash(update.content);
@@ -98,8 +108,9 @@ begin
             confirmed_at = case update.confirmed
                 when true then memory._now() when false then null else m.confirmed_at end,
             shared = coalesce(update.shared, m.shared),
-            occurred_at = coalesce(
-                memory._timestamp('occurred_at', update.occurred_at, memory._zone(update.user_id)), m.occurred_at),
+            occurred_at = m.occurred_at,
+            event_from = m.event_from,
+            event_to = m.event_to,
             metadata = coalesce(update.metadata, m.metadata)
         where t.user_id = update.user_id and t.id = m.id;
     exception when unique_violation then

@@ -70,7 +70,12 @@ as $$
     ),
     invalid as (
         select string_agg(c.relname, ', ' order by c.relname) as names, min(c.relname) as first,
-            bool_or(a.amname = 'hnsw') as vectors
+            bool_or(a.amname = 'hnsw') as vectors,
+            -- the lock that memphant rebuild-index holds
+            exists (
+                select from pg_locks as l join pg_database as d on d.oid = l.database
+                where l.locktype = 'advisory' and l.classid = 20260801 and l.objid = 3 and d.datname = current_database())
+                as rebuilding
         from pg_index as x join pg_class as c on c.oid = x.indexrelid join pg_am as a on a.oid = c.relam
         where c.relnamespace = 'memory'::regnamespace and not x.indisvalid
             and c.relname <> 'memories_embedding_hnsw'
@@ -154,10 +159,12 @@ as $$
     from hnsw
     union all
     select
-        case when invalid.names is null then 'ok' else 'error' end,
+        case when invalid.names is null or invalid.rebuilding then 'ok' else 'error' end,
         'other indexes',
-        coalesce('invalid: ' || invalid.names, 'all valid'),
+        case when invalid.rebuilding then 'memphant rebuild-index is running'
+            else coalesce('invalid: ' || invalid.names, 'all valid') end,
         case
+            when invalid.rebuilding then null
             when invalid.vectors then 'an interrupted rebuild left it: run memphant rebuild-index'
             when invalid.first ~ '_cc(new|old)\d*$' then format('as the owner: drop index concurrently memory.%I;', invalid.first)
             when invalid.first is not null then format('as the owner: reindex index concurrently memory.%I;', invalid.first)
@@ -198,7 +205,7 @@ as $$
         case when memory._setting('clock.test') is not null
             then 'the clock stands still: update memory.settings set value = null where name = ''clock.test'';' end
     from memory.settings as s
-    where s.value is distinct from s.default_value and s.value is not null
+    where s.value is distinct from s.default_value and s.value is not null and s.name not like 'schema.%'
 $$;
 comment on function memory.health() is
 'What is right and wrong with this store, as the role that asks: level (ok, warning, error), subject, finding, and what to do.';

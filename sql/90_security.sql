@@ -12,7 +12,7 @@ begin
         where c.relnamespace = 'memory'::regnamespace and c.relkind in ('r', 'p')
             -- tables without user data
             and c.relname not in ('migrations', 'settings', 'memory_types', 'sources', 'embedding_model',
-                'value_rules', 'answer_kinds')
+                'value_rules', 'answer_kinds', 'time_words', 'time_rules', 'time_words', 'time_rules')
     loop
         execute format('alter table %s enable row level security', t);
         execute format('alter table %s force row level security', t);
@@ -156,7 +156,7 @@ grant usage on schema memory to memphant_server, memphant_dba, memphant_maintena
 
 grant select on
     memory.migrations, memory.settings, memory.memory_types, memory.sources, memory.embedding_model,
-    memory.value_rules, memory.answer_kinds,
+    memory.value_rules, memory.answer_kinds, memory.time_words, memory.time_rules,
     memory.help, memory.overview
 to memphant_server, memphant_dba, memphant_maintenance;
 grant select, insert, update, delete on

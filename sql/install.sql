@@ -49,10 +49,36 @@ insert into memory.migrations (name, checksum)
 values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
 \endif
 
+\set name 0003_time
+\set text `cat migrations/0003_time.sql`
+select
+    not exists (select from memory.migrations where name = :'name') as pending,
+    exists (
+        select from memory.migrations
+        where name = :'name' and checksum <> encode(sha256(convert_to(:'text', 'UTF8')), 'hex')) as changed
+\gset
+\if :changed
+do $$ begin raise exception 'migration 0003_time is not the one that ran in this database'; end $$;
+\endif
+\if :pending
+\ir migrations/0003_time.sql
+insert into memory.migrations (name, checksum)
+values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
+\endif
+
 \ir 05_tables.sql
 \ir 10_text.sql
+\ir 12_time.sql
+\ir 13_time_calendar.sql
+\ir 14_time_meaning.sql
 \ir 15_settings.sql
+\ir 16_time_relative.sql
+\ir 17_time_parts.sql
 \ir 17_value.sql
+\ir 18_time_pieces.sql
+\ir 19_time.sql
+\ir 19_time_chinese.sql
+\ir 19_time_english.sql
 \ir 20_identity.sql
 \ir 25_memory.sql
 \ir 30_save.sql
@@ -61,7 +87,10 @@ values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
 \ir 40_vector.sql
 \ir 45_keyword.sql
 \ir 47_query.sql
+\ir 48_ranking.sql
 \ir 50_search.sql
+\ir 51_reply.sql
+\ir 52_explain.sql
 \ir 55_read.sql
 \ir 60_change.sql
 \ir 70_jobs.sql

@@ -1,6 +1,8 @@
-"""Throughput and latency of the SQL alone: python -m bench.pgbench.run --json bench/results/pgbench.json
+"""Throughput and latency of the SQL alone, by pgbench.
 
-Seeds a throwaway cluster, then runs search.sql, list.sql and save.sql with the bundled pgbench as
+    python -m bench.pgbench.run --json bench/results/pgbench.json
+
+A throwaway cluster is seeded; search.sql, list.sql and save.sql run with the bundled pgbench as
 the server's ordinary role, with 1, 2, 8 and 32 clients. fsync is on. No model and no MCP.
 """
 
@@ -54,6 +56,8 @@ def measure(throwaway: Throwaway, script: str, clients: int, seconds: int, tenan
         "p50_ms": round(float(median), 2),
         "p95_ms": round(float(p95), 2),
         "p99_ms": round(float(p99), 2),
+        # of the whole machine: beyond the clients of this run, somebody else was at work
+        "load": round(os.getloadavg()[0], 1),
     }
 
 
@@ -81,7 +85,6 @@ def main() -> None:
             "seed": asdict(made),
             "server": about(throwaway),
             "machine": f"{platform.machine()}, {os.cpu_count()} cores shared with pgbench",
-            "load_before": round(os.getloadavg()[0], 2),
             "seconds": given.seconds,
             "runs": [],
         }

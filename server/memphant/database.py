@@ -1,12 +1,15 @@
 """Which database: the embedded one, or the one that MEMPHANT_DATABASE_URL names."""
 
+import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PGconn, Ping
 
 from memphant import embedded, schema
 from memphant.errors import MemphantError, translate
@@ -15,6 +18,10 @@ from memphant.settings import Settings
 OWNER = "memphant_owner"
 SERVER = "memphant_server"
 DBA = "memphant_dba"
+
+STARTING_SECONDS = 30.0
+"""How long a database that says it is starting is waited for."""
+_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +91,51 @@ def install(
         return schema.install(connection, options)
 
 
+async def answers(conninfo: str) -> Ping:
+    """How the database meets a client before any login; REJECT while it starts or stops."""
+    return await asyncio.to_thread(_answer, conninfo)
+
+
+def _answer(conninfo: str) -> Ping:
+    return Ping(PGconn.ping(make_conninfo(conninfo, connect_timeout=2).encode()))
+
+
+async def wait_while_starting(conninfo: str) -> None:
+    """Returns when the database does not say any more that it is starting, or time is up."""
+    deadline = time.monotonic() + STARTING_SECONDS
+    waits = {Ping.REJECT}
+    while (answer := await answers(conninfo)) in waits and time.monotonic() < deadline:
+        if answer == Ping.REJECT:
+            waits.add(Ping.NO_RESPONSE)  # between its stop and its start
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _connected(conninfo: str) -> psycopg.Connection:
+    """A connection; waits while the database says that it is starting, or restarts."""
+    deadline = time.monotonic() + STARTING_SECONDS
+    seen: set[Ping] = set()
+    while True:
+        try:
+            return psycopg.connect(
+                conninfo, autocommit=True, prepare_threshold=None, connect_timeout=10
+            )
+        except psycopg.OperationalError:
+            answer = _answer(conninfo)
+            # it may have become ready between the two: one more attempt then
+            passing = answer == Ping.REJECT or Ping.REJECT in seen
+            if answer == Ping.OK:
+                passing = Ping.OK not in seen
+            if not passing or time.monotonic() > deadline:
+                raise
+            seen.add(answer)
+        time.sleep(_POLL_SECONDS)
+
+
 @contextmanager
 def connect(conninfo: str) -> Iterator[psycopg.Connection]:
     """One connection, for commands. Errors of the database become MemphantError."""
     try:
-        with psycopg.connect(
-            conninfo, autocommit=True, prepare_threshold=None, connect_timeout=10
-        ) as connection:
+        with _connected(conninfo) as connection:
             yield connection
     except psycopg.Error as error:
         # what an installer or an administrator gets wrong is told in Postgres's own words

@@ -21,7 +21,7 @@ CONVERSATION: list[dict[str, Any]] = [
     {"content": "My sister Ana is learning to play the cello.", "memory_type": "fact"},
 ]
 QUESTIONS = [
-    "Where do I live?",
+    "Where did I move to?",
     "ERR_QX_7719",
     "Which food must be avoided?",
     "什么时候开会？",

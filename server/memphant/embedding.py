@@ -88,7 +88,9 @@ class EmbeddingSettings(BaseModel):
         le=16_000,
         description="asked of the endpoint; default: what the model gives",
     )
-    timeout_s: float = Field(default=30, gt=0, le=600, description="seconds for one request")
+    timeout_s: float = Field(
+        default=30, gt=0, le=600, description="seconds for one answer, retries included"
+    )
     retries: int = Field(default=3, ge=0, le=10, description="further tries after the first fails")
     batch: int = Field(default=64, ge=1, le=2048, description="texts in one request")
     query_prefix: str = Field(default="", description="put before what is searched for")

@@ -2,7 +2,8 @@
 
 What an endpoint returns goes into a database and stays there, so every answer is checked: as
 many vectors as texts, in order, of the expected length, finite. Retries are our own, so that
-their bounds are: the client makes none.
+their bounds are: the client makes none. One answer, with all attempts for it, takes no longer than
+timeout_s; who is asked to wait longer gives up at once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import importlib
 import random
 import re
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 FIRST_DELAY_S = 0.5  # doubled after each failure, and shortened at random by up to a half
 LONGEST_DELAY_S = 20.0
-LONGEST_WAIT_S = 60.0  # asked to wait longer than this, give up and say so
 
 # A query is cut to one piece that the model takes; this is more than any model's first piece.
 LONGEST_QUERY = 32_000
@@ -61,6 +62,10 @@ class EndpointEmbedder:
         if self._dimensions is None:
             raise RuntimeError("the length of the vectors is known after probe()")
         return self._dimensions
+
+    def expect(self, dimensions: int) -> None:
+        """Take the dimensions from elsewhere, when the endpoint cannot be asked."""
+        self._dimensions = self._dimensions or dimensions
 
     async def probe(self) -> int:
         """Ask for one vector, and so learn or confirm the dimensions. Raises EmbeddingError."""
@@ -137,19 +142,22 @@ class EndpointEmbedder:
 
     async def _answer(self, arguments: dict[str, Any]) -> Any:
         client = await self._client()
+        deadline = time.monotonic() + self._settings.timeout_s
         for failures in range(self._settings.retries + 1):
+            left = deadline - time.monotonic()
             try:
                 # the client's time-out is per read: an endpoint that trickles could hold us
-                async with asyncio.timeout(self._settings.timeout_s):
+                async with asyncio.timeout(left):
                     return await client.embeddings.create(**arguments)
             except Exception as error:
                 failure, again = explained(error)
                 wait = failure.retry_after
-                if not again or failures == self._settings.retries or (wait or 0) > LONGEST_WAIT_S:
+                if wait is None:
+                    wait = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2**failures)
+                    wait *= random.uniform(0.5, 1)
+                late = time.monotonic() + wait >= deadline
+                if not again or failures == self._settings.retries or late:
                     raise failure from None  # the cause may quote the text
-            if wait is None:
-                wait = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2**failures)
-                wait *= random.uniform(0.5, 1)
             await asyncio.sleep(wait)
         raise AssertionError("the loop above returns or raises")
 

@@ -16,14 +16,16 @@ UNAVAILABLE = "MP100"
 """Code of a database that cannot be reached now; trying again may help."""
 
 
-# rolled back for sure: shutdown, crash of another backend, starting up, serialisation, deadlock,
-# too many connections; and a function that an upgrade replaced between two statements
-_ROLLED_BACK = frozenset({"57P01", "57P02", "57P03", "40001", "40P01", "53300"})
+# rolled back for sure: shutdown, starting up, an idle session ended, serialisation, deadlock, too
+# many connections. Not 57P02: the crash of another backend may strike between a commit and its
+# answer.
+_ROLLED_BACK = frozenset({"57P01", "57P03", "57P05", "40001", "40P01", "53300"})
 
 
 def did_not_happen(error: psycopg.Error) -> bool:
     """Whether a failed statement surely left nothing behind, so that it can run again."""
     if error.sqlstate == "XX000":
+        # a function that an upgrade replaced between two statements
         return "cache lookup failed" in (error.diag.message_primary or "")
     return error.sqlstate in _ROLLED_BACK
 
@@ -32,6 +34,15 @@ def is_lost(error: psycopg.Error) -> bool:
     """Whether the connection is gone, and with it the knowledge of what happened."""
     return isinstance(error, psycopg.OperationalError) and (
         error.sqlstate is None or error.sqlstate.startswith(("57P", "08"))
+    )
+
+
+def unknown() -> MemphantError:
+    """What to tell about a change that must not be made twice, and whose answer was lost."""
+    return MemphantError(
+        "The connection to the database was lost: whether the change was made is unknown",
+        "Look at the memory before you try again.",
+        UNAVAILABLE,
     )
 
 
@@ -69,6 +80,20 @@ def translate(error: psycopg.Error) -> MemphantError:
         return MemphantError(
             "A value is out of the range that Postgres can hold",
             "Check the numbers and times that were passed.",
+            code,
+        )
+    if code in ("40001", "40P01", "55P03"):
+        return MemphantError("Others change the same memories just now", "Try again.", code)
+    if isinstance(error, pg.QueryCanceled):
+        return MemphantError(
+            "The database ended the statement: it took too long",
+            "Ask for less, or try again.",
+            code,
+        )
+    if code.startswith(("53", "54", "58")):
+        return MemphantError(
+            f"The database lacks memory, connections or another resource (SQLSTATE {code})",
+            "Try again later; the log of Postgres says which.",
             code,
         )
     if isinstance(error, psycopg.OperationalError):

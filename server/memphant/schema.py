@@ -152,6 +152,14 @@ def applied_migrations(connection: psycopg.Connection) -> dict[str, str]:
     return _applied(connection) if row and row[0] else {}
 
 
+def recorded_model(connection: psycopg.Connection) -> tuple[str, int] | None:
+    """Name and dimensions of the model whose vectors the database holds; None if not installed."""
+    row = connection.execute("select to_regclass('memory.embedding_model') is not null").fetchone()
+    if not row or not row[0]:
+        return None
+    return connection.execute("select name, dimensions from memory.embedding_model").fetchone()
+
+
 def check(connection: psycopg.Connection) -> None:
     """Refuses a database that this server must not run on.
 

@@ -3,18 +3,21 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
 from memphant import database, schema
+from memphant.breaker import Breaker
 from memphant.embedding import Embedder, Embedding, EmbeddingError, build_embedder
-from memphant.errors import MemphantError
+from memphant.errors import UNAVAILABLE, MemphantError
 from memphant.settings import Settings
 from memphant.store import Principal, Store
 from memphant.worker import Worker
 
 _log = logging.getLogger(__name__)
 
+READ_ONLY = "25006"
 NO_TOKEN = (
     "Listening on {host} would open the memories to everybody who can reach it. Make a token first "
     "(memphant token create --user USER --agent AGENT), or listen on 127.0.0.1."
@@ -32,11 +35,14 @@ class Services:
         """`bearer` tells the principal of a request in token mode; None: always the local one."""
         self.settings = settings
         self.embedder: Embedder = build_embedder(settings.embedding())
+        self.breaker = Breaker(self.embedder)
         self.local = Principal(settings.user, settings.agent)
         self.tokens_required = False
         self._bearer = bearer
         self._starting: asyncio.Task[None] | None = None
         self._reviving = asyncio.Lock()
+        self._not_revived: tuple[float, MemphantError] | None = None
+        self._no_dimensions: MemphantError | None = None
 
     async def start(self) -> None:
         """Starts or reaches the database, installs the embedded one, and checks the model.
@@ -46,6 +52,7 @@ class Services:
         """
         await self._learn_dimensions()
         await self._open_database()
+        await database.wait_while_starting(self.database.server)
         await asyncio.to_thread(self._fit_schema)
         revive = None if self.database.running is None else self._revive
         self.store = Store(self.database.server, self.settings.pool_size, revive)
@@ -57,8 +64,13 @@ class Services:
             if not self.tokens_required and not self.settings.loopback:
                 raise MemphantError(NO_TOKEN.format(host=self.settings.host))
         if not self.tokens_required:
-            await self.store.ensure_user(self.local)
-        self.worker = Worker(self.store, self.embedder)
+            try:
+                await self.store.ensure_user(self.local)
+            except MemphantError as error:
+                if error.code != READ_ONLY:
+                    raise
+                _log.warning("%s Memories can be read, not saved.", error)
+        self.worker = Worker(self.store, self.breaker)
         self.worker.start()
 
     def start_in_background(self) -> None:
@@ -91,7 +103,7 @@ class Services:
     async def embed_query(self, query: str) -> tuple[Embedding | None, list[str]]:
         """The vector of a query, or None and a note that says why."""
         try:
-            return (await self.embedder.embed([query], "query"))[0], []
+            return (await self.breaker.embed_now([query], "query"))[0], []
         except ValueError:
             return None, []
         except EmbeddingError as error:
@@ -112,7 +124,7 @@ class Services:
         texts = await self.store.indexed_texts([str(contents[i]) for i in positions])
         wanted = [(i, text) for i, text in zip(positions, texts, strict=True) if text is not None]
         try:
-            found = await self.embedder.embed([text for _, text in wanted], "passage")
+            found = await self.breaker.embed_now([text for _, text in wanted], "passage")
         except (EmbeddingError, ValueError) as error:
             return embeddings, [
                 f"saved without a vector ({error}): found by keywords until the worker "
@@ -125,14 +137,19 @@ class Services:
     async def _revive(self) -> None:
         # one of many callers that lost their connection starts the embedded Postgres again
         before = self.database
+        began = time.monotonic()
         async with self._reviving:
             if self.database is not before:
                 return
+            if self._not_revived is not None and self._not_revived[0] > began:
+                raise self._not_revived[1]  # it was just tried, while this caller waited its turn
             try:
                 self.database = await asyncio.to_thread(database.open_database, self.settings)
             except MemphantError as error:
                 _log.error("the embedded Postgres does not start again: %s", error)
-                return
+                told = MemphantError(str(error), code=UNAVAILABLE)
+                self._not_revived = (time.monotonic(), told)
+                raise told from error
             await asyncio.to_thread(before.stop)
 
     async def _learn_dimensions(self) -> None:
@@ -142,11 +159,23 @@ class Services:
         try:
             await probe()
         except EmbeddingError as error:
-            raise MemphantError(
+            # the database may know them
+            self._no_dimensions = MemphantError(
                 f"The embedding endpoint does not answer: {error.reason}",
-                "Check MEMPHANT_EMBEDDING_BASE_URL, _MODEL and _API_KEY; with "
-                "MEMPHANT_EMBEDDING_DIMENSIONS set, memphant starts without it.",
-            ) from error
+                "Check MEMPHANT_EMBEDDING_BASE_URL, _MODEL and _API_KEY. Once a database holds "
+                "the model's vectors, memphant starts without the endpoint.",
+            )
+
+    def _recall_dimensions(self) -> None:
+        """Takes the dimensions that the database recorded for this model, if it could not tell."""
+        if self._no_dimensions is None:
+            return
+        with database.connect(self.database.server) as connection:
+            recorded = schema.recorded_model(connection)
+        if recorded is None or recorded[0] != self.embedder.name:
+            raise self._no_dimensions
+        self.embedder.expect(recorded[1])  # type: ignore[attr-defined]
+        _log.warning("%s Memories are saved without vectors until it does.", self._no_dimensions)
 
     async def _open_database(self) -> None:
         opening = asyncio.create_task(asyncio.to_thread(database.open_database, self.settings))
@@ -159,6 +188,7 @@ class Services:
             raise
 
     def _fit_schema(self) -> None:
+        self._recall_dimensions()
         if self.database.running is not None:
             ran = database.install(
                 self.database,

@@ -40,7 +40,8 @@ class Settings(BaseSettings):
     install_url: SecretStr | None = Field(
         default=None,
         description="The same database as the owner of the schema, if that is another role; "
-        "used by `memphant install`, `token` and `adopt` only.",
+        "used by `memphant install`, `token`, `adopt`, `rebuild-index` and `doctor`, never by "
+        "`serve`.",
     )
     pool_size: int = Field(
         default=10, ge=1, le=200, description="Most database connections of one server."
@@ -70,10 +71,14 @@ class Settings(BaseSettings):
         default=30,
         gt=0,
         le=600,
-        description="Longest wait for one answer of the endpoint, in seconds.",
+        description="Longest wait for one answer of the endpoint, in seconds, further attempts "
+        "included.",
     )
     embedding_retries: int = Field(
-        default=3, ge=0, le=10, description="Further attempts after a failure of the endpoint."
+        default=3,
+        ge=0,
+        le=10,
+        description="Further attempts after a failure of the endpoint, while that time lasts.",
     )
 
     @field_validator(

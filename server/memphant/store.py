@@ -1,27 +1,19 @@
 """Every SQL statement of the server, beside the method that runs it."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 
-import psycopg
-from psycopg import AsyncConnection
-from psycopg.rows import AsyncRowFactory, class_row, dict_row
+from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from memphant import logs
 from memphant.embedding import Embedding
-from memphant.errors import UNAVAILABLE, MemphantError, did_not_happen, is_lost, translate
+from memphant.pool import Pool, Revive
 
 T = TypeVar("T")
-
-RETRY_DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
-"""Pauses before further attempts, in seconds: a restart of Postgres takes a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,47 +68,19 @@ def vector_text(embedding: Embedding | None) -> str | None:
 
 
 class Store:
-    """The server's way to the database: a pool of connections as an ordinary role."""
+    """What the server asks of the database, as an ordinary role."""
 
-    def __init__(
-        self,
-        conninfo: str,
-        pool_size: int = 10,
-        revive: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
+    def __init__(self, conninfo: str, pool_size: int = 10, revive: Revive | None = None) -> None:
         """`revive` starts the database again where it is ours; called when it seems to be gone."""
-        self._revive = revive
-        self._pool = AsyncConnectionPool(
-            conninfo,
-            min_size=1,
-            max_size=pool_size,
-            open=False,
-            timeout=10,
-            configure=_configure,
-            check=AsyncConnectionPool.check_connection,
-            # no prepared statements by name: a pooler in transaction mode loses them
-            kwargs={
-                "autocommit": True,
-                "prepare_threshold": None,
-                "application_name": "memphant",
-                "connect_timeout": 10,
-            },
-        )
+        self._pool = Pool(conninfo, pool_size, revive)
 
     async def open(self) -> None:
         """Opens the pool; waits for a first connection."""
-        try:
-            await self._pool.open(wait=True, timeout=10)
-        except PoolTimeout as error:
-            raise MemphantError(
-                "The database cannot be reached",
-                "Check MEMPHANT_DATABASE_URL and that the database runs.",
-                UNAVAILABLE,
-            ) from error
+        await self._pool.open()
 
     async def close(self) -> None:
         """Closes every connection."""
-        await self._pool.close(timeout=5)
+        await self._pool.close()
 
     async def ping(self) -> None:
         """Raises MemphantError unless the database answers."""
@@ -310,6 +274,11 @@ class Store:
             **given,
         )
 
+    async def lease_seconds(self) -> float:
+        """How long a claimed memory is left alone by other workers."""
+        rows = await self._rows("select memory._number('worker.lease_seconds') as seconds")
+        return float(rows[0]["seconds"])
+
     async def claim_unembedded(self, max_rows: int) -> list[Claimed]:
         """Leases memories that wait for a vector."""
         return await self._rows_of(
@@ -360,63 +329,17 @@ class Store:
         self, statement: LiteralString, who: Principal, /, *, again: bool = True, **given: Any
     ) -> dict[str, Any]:
         given |= {"user_id": who.user_id, "agent_id": who.agent_id}
-        rows = await self._fetch(dict_row, statement, given, again)
+        rows = await self._pool.fetch(dict_row, statement, given, again)
         reply: dict[str, Any] = rows[0]["reply"]
         return reply
 
     async def _rows(
         self, statement: LiteralString, /, *, again: bool = True, **given: Any
     ) -> list[dict[str, Any]]:
-        return await self._fetch(dict_row, statement, given, again)
+        return await self._pool.fetch(dict_row, statement, given, again)
 
     async def _rows_of(self, row: type[T], statement: LiteralString, /, **given: Any) -> list[T]:
-        return await self._fetch(class_row(row), statement, given, again=True)
-
-    async def _fetch(
-        self,
-        factory: AsyncRowFactory[T],
-        statement: LiteralString,
-        given: dict[str, Any],
-        again: bool,
-    ) -> list[T]:
-        """Runs one statement, which is one transaction.
-
-        It is run again where it surely did not happen; where the connection was lost in the middle,
-        only if `again` says that twice is as good as once, as for reads and saves.
-
-        Raises:
-            MemphantError: the schema refused it, or the database cannot serve it.
-        """
-        for delay in (*RETRY_DELAYS, None):
-            try:
-                async with (
-                    self._pool.connection() as connection,
-                    connection.cursor(row_factory=factory) as cursor,
-                ):
-                    await cursor.execute(statement, given)
-                    return await cursor.fetchall()
-            except PoolTimeout as error:
-                if self._revive is not None and delay is not None:
-                    await self._revive()
-                    continue
-                raise MemphantError(
-                    "The database cannot be reached now, or every connection is busy",
-                    "Try again.",
-                    UNAVAILABLE,
-                ) from error
-            except psycopg.Error as error:
-                if delay is None or not (did_not_happen(error) or again and is_lost(error)):
-                    raise translate(error) from error
-                logs.event("retry", sqlstate=error.sqlstate, delay_s=delay)
-                if self._revive is not None and is_lost(error):
-                    await self._revive()
-                await asyncio.sleep(delay)
-        raise AssertionError("the last attempt returns or raises")
-
-
-async def _configure(connection: AsyncConnection[Any]) -> None:
-    # the first search of a connection plans for 6 to 12 ms: pay that before a caller waits for it
-    await connection.execute("select memory._warm()")
+        return await self._pool.fetch(class_row(row), statement, given, again=True)
 
 
 def _vector_array(embeddings: Sequence[Embedding | None]) -> str:

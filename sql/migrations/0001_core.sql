@@ -25,21 +25,26 @@ create table memory.memory_types (
     named_by text[] not null default '{}'
 );
 
--- What a search or list is limited to. places: those alone are looked at, null for all.
+-- What a search or list is limited to. places: those alone are looked at, null for all. events_only:
+-- the window holds what speaks of it, not what was said in it.
 create type memory.filters as (
     memory_types text[],
     tags text[],
     since timestamptz,
     until timestamptz,
     min_confidence real,
-    places bigint[]
+    places bigint[],
+    events_only boolean
 );
 
 -- What a query says beside its words.
 create type memory.reading as (
     query text,
     filters memory.filters,
-    notes text[]
+    notes text[],
+    matched text,
+    window_from timestamptz,
+    window_to timestamptz
 );
 
 create table memory.sources (

@@ -13,6 +13,7 @@ import json
 import math
 import random
 import re
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -78,6 +79,17 @@ def hanging(endpoint: EmbeddingEndpoint, request: Request) -> Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Slow:
+    """Good, after this many seconds."""
+
+    seconds: float
+
+    def __call__(self, endpoint: EmbeddingEndpoint, request: Request) -> Reply:
+        endpoint.closing.wait(self.seconds)
+        return good(endpoint, request)
+
+
+@dataclass(frozen=True, slots=True)
 class Dimensions:
     """Vectors of this many dimensions, whatever was asked for."""
 
@@ -129,23 +141,36 @@ class Limit:
         return Reply({"error": {"message": message, "code": 400, "type": "BadRequest"}}, 400)
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a client that was killed
+            super().handle_error(request, client_address)
+
+
 class EmbeddingEndpoint:
     """The server; use it as a context manager. Good until told otherwise."""
 
-    def __init__(self, dimensions: int = 16) -> None:
+    def __init__(self, dimensions: int = 16, port: int = 0) -> None:
         self.dimensions = dimensions
         self.requests: list[Request] = []
         self.closing = threading.Event()
         self._next: deque[Behaviour] = deque()
         self._otherwise: Behaviour = good
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = _Server(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
     @property
+    def port(self) -> int:
+        """Where it listens; another one may follow there."""
+        return int(self._server.server_address[1])
+
+    @property
     def base_url(self) -> str:
         """What a client is configured with, up to and with /v1."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
     def next(self, *behaviours: Behaviour) -> None:
         """How the coming requests are answered, one each."""
