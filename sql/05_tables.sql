@@ -13,6 +13,7 @@ comment on table memory.sources is 'Where a memory comes from: default and maxim
 comment on table memory.value_rules is 'Rules of memory.value_of: a regular expression over the lower-case text, its weight, and how often it counts at most.';
 comment on table memory.answer_kinds is 'Kinds of answer: what a query that wants one looks like, what a memory that holds one looks like, and what that adds to its score.';
 comment on table memory.time_words is 'Words of time expressions: kind (N number, O ordinal, U unit, R last/this/next, W weekday, M month, H holiday, P part of day …; small letters stand for themselves), value, unit. A DBA may add rows.';
+comment on index memory.time_words_head is 'Finds the words that begin like a piece of text.';
 comment on table memory.time_rules is 'How kinds of words stand together: pattern, level (lower first), meaning (a branch of memory._time_meaning and what it calls), which parts it takes (99: none), result kind.';
 comment on table memory.users is 'The users. Created by a token, by the first save, or at the start of local mode.';
 comment on column memory.users.time_zone is 'IANA name; the zone of calls that carry none.';

@@ -143,6 +143,8 @@ set search_path from current
 as $$
 declare
     route record;
+    found_places bigint[];
+    cosines double precision[];
 begin
     if _vector_candidates.embedding is null then
         return;
@@ -153,19 +155,23 @@ begin
         (_vector_candidates.filters).memory_types is not null or (_vector_candidates.filters).tags is not null
             or (_vector_candidates.filters).since is not null or (_vector_candidates.filters).until is not null
             or (_vector_candidates.filters).min_confidence is not null) as r;
-    if route.exact or (_vector_candidates.filters).places is not null then
-        return query
-        select v.place, v.cosine from memory._vector_exact(
-            _vector_candidates.user_id, _vector_candidates.agent_id, _vector_candidates.embedding,
-            _vector_candidates.candidates, _vector_candidates.filters) as v;
-    else
-        return query
-        select v.place, v.cosine from memory._vector_hnsw(
+    if not route.exact and (_vector_candidates.filters).places is null then
+        select array_agg(v.place), array_agg(v.cosine) into found_places, cosines
+        from memory._vector_hnsw(
             _vector_candidates.user_id, _vector_candidates.agent_id, _vector_candidates.embedding,
             _vector_candidates.candidates, route.ef_search, _vector_candidates.filters) as v;
+        -- a scan can be caught among many equal vectors of others, or in what the filters hide
+        if cardinality(found_places) >= least(_vector_candidates.candidates, _vector_candidates.rows_of_user) then
+            return query select v.place, v.cosine from unnest(found_places, cosines) as v (place, cosine);
+            return;
+        end if;
     end if;
+    return query
+    select v.place, v.cosine from memory._vector_exact(
+        _vector_candidates.user_id, _vector_candidates.agent_id, _vector_candidates.embedding,
+        _vector_candidates.candidates, _vector_candidates.filters) as v;
 end;
 $$;
 comment on function memory._vector_candidates(
     text, text, halfvec, integer, integer, memory.filters) is
-'The vector arm: goes the way of memory._route. No vector, no candidates.';
+'The vector arm: goes the way of memory._route, and compares every memory where HNSW returned too few. No vector, no candidates.';

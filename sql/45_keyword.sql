@@ -192,30 +192,34 @@ begin
         from summed cross join unnest(_keyword_large.lent) with ordinality as l (share, i)
         group by 1
     ),
+    passed as materialized (
+        select best.place, row_number() over (order by best.score desc) as rank
+        from (select reached.place, reached.score from reached order by reached.score desc offset 0) as best
+        cross join lateral (
+            select from memory.memories as m
+            where m.user_id = _keyword_large.user_id and m.place = best.place
+                and (m.agent_id = _keyword_large.agent_id or m.shared)
+                and m.state = 'active'
+                and memory._matches(m, _keyword_large.filters)
+            limit 1) as passing
+        order by best.score desc
+        limit _keyword_large.candidates
+    ),
     chosen as materialized (
-        (
-            select best.place
-            from (select reached.place, reached.score from reached order by reached.score desc offset 0) as best
-            cross join lateral (
-                select from memory.memories as m
-                where m.user_id = _keyword_large.user_id and m.place = best.place
-                    and (m.agent_id = _keyword_large.agent_id or m.shared)
-                    and m.state = 'active'
-                    and memory._matches(m, _keyword_large.filters)
-                limit 1) as passing
-            order by best.score desc
-            limit _keyword_large.candidates
-        )
-        union
-        select other from unnest(_keyword_large.others) as other
+        select every.place, min(every.rank) as rank
+        from (
+            select passed.place, passed.rank from passed
+            union all
+            select o.place, o.rank from unnest(_keyword_large.others) with ordinality as o (place, rank)) as every
+        group by every.place
     ),
     near as materialized (
-        select chosen.place, chosen.place + l.i - 3 as turn, l.share, l.i = 3 as own
+        select chosen.place, chosen.place + l.i - 3 as turn, l.share, l.i = 3 as own, chosen.rank
         from chosen cross join unnest(_keyword_large.lent) with ordinality as l (share, i)
     ),
     probed as materialized (
         select turns.turn as place, term.word, w.weight * term.idf as score
-        from (select distinct near.turn from near) as turns
+        from (select distinct near.turn from near where near.rank <= 150) as turns
         cross join unnest(common[:24], common_idfs[:24]) as term (word, idf)
         cross join lateral (
             select p.weight
@@ -243,4 +247,4 @@ $$;
 comment on function memory._keyword_large(
     text, text, text[], integer, bigint[], integer, real[], memory.filters) is
 'The keyword arm for larger users and longer queries: the rarest words are read from their postings while those stay bounded, '
-'the common ones (at most 24) only score the candidates, by primary key. Returns what memory._keyword_small returns.';
+'the common ones (at most 24) only score the best candidates (150 of each arm), by primary key. Returns what memory._keyword_small returns.';

@@ -32,7 +32,7 @@ create or replace function memory.search(
     since timestamptz default null,
     until timestamptz default null,
     min_score double precision default null,
-    min_confidence real default null,
+    min_confidence double precision default null,
     recent_first boolean default false,
     time_zone text default null,
     read_time boolean default true
@@ -60,7 +60,7 @@ begin
     perform memory._check_types(search.memory_types);
     perform memory._check_embedding(search.embedding);
     reading := memory._read_query(search.user_id, search.agent_id, search.query,
-        row(search.memory_types, search.tags, search.since, search.until, search.min_confidence, null, null)::memory.filters,
+        row(search.memory_types, search.tags, search.since, search.until, search.min_confidence::real, null, null)::memory.filters,
         memory._zone(search.user_id, search.time_zone), search.read_time);
     if search.embedding is null then
         raise notice 'searched by keywords only: no vector was given';
@@ -84,7 +84,7 @@ begin
 end;
 $$;
 comment on function memory.search(
-    text, text, text, halfvec, text[], text[], integer, timestamptz, timestamptz, double precision, real, boolean, text, boolean) is
+    text, text, text, halfvec, text[], text[], integer, timestamptz, timestamptz, double precision, double precision, boolean, text, boolean) is
 'Finds memories by meaning (the vector of the query) and by words (BM25); without a vector by words only, which a notice says. '
 'Filters hold before any limit: all named tags, one of the types, the window [since, until), a confidence floor. '
 'A time in the query (memory.parse_time, in time_zone or the user''s) is the window where the query asks about that time, otherwise it '

@@ -143,7 +143,7 @@ begin
                 then jsonb_build_object('from', window_from, 'to', window_to) end,
             'filters', jsonb_build_object('memory_type', list_reply.memory_types, 'tags', list_reply.tags),
             'arms', '[]'::jsonb)),
-        'notes', case when found_count = 0
+        'notes', case when found_count = 0 and list_reply.cursor is null
             then jsonb_build_array(format('nothing found for agent %s of user %s', list_reply.agent_id, list_reply.user_id))
             else '[]' end,
         'next_cursor', case when shown < found_count or found_count = list_reply.max_results then next_cursor end);

@@ -57,10 +57,6 @@ declare
     new_text boolean;
 begin
     m := memory._own(update.user_id, update.agent_id, update.memory_id);
-    if num_nonnulls(update.content, update.memory_type, update.tags, update.confidence, update.confirmed, update.shared,
-        update.occurred_at, update.metadata) = 0 then
-        perform memory._fail('MP005', 'there is nothing to change', 'Name what is to be corrected, such as content.');
-    end if;
     new_text := update.content is not null and update.content <> m.content;
     if update.content is not null then
         perform memory._check_content(update.content);
@@ -72,6 +68,10 @@ begin
         perform memory._check_metadata(update.metadata);
     end if;
     perform memory._check_embedding(update.embedding);
+    if num_nonnulls(update.content, update.memory_type, update.tags, update.confidence, update.confirmed, update.shared,
+        update.occurred_at, update.metadata) = 0 then
+        perform memory._fail('MP005', 'there is nothing to change', 'Name what is to be corrected, such as content.');
+    end if;
     select s.maximum_confidence into ceiling from memory.sources as s where s.name = m.source;
     if update.confidence is not null and (update.confidence = 'NaN' or update.confidence not between 0 and 1) then
         perform memory._fail('MP005', 'confidence is not between 0 and 1', 'Pass a share such as 0.8.');
@@ -109,6 +109,7 @@ begin
                 when true then memory._now() when false then null else m.confirmed_at end,
             shared = coalesce(update.shared, m.shared),
             occurred_at = m.occurred_at,
+            valid_from = case when t.valid_from = t.occurred_at and t.valid_to is null then m.occurred_at else t.valid_from end,
             event_from = m.event_from,
             event_to = m.event_to,
             metadata = coalesce(update.metadata, m.metadata)

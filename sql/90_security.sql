@@ -10,9 +10,10 @@ begin
         select c.oid::regclass
         from pg_class as c
         where c.relnamespace = 'memory'::regnamespace and c.relkind in ('r', 'p')
-            -- tables without user data
-            and c.relname not in ('migrations', 'settings', 'memory_types', 'sources', 'embedding_model',
-                'value_rules', 'answer_kinds', 'time_words', 'time_rules', 'time_words', 'time_rules')
+            -- the other tables hold no user data
+            and exists (
+                select from pg_attribute as a
+                where a.attrelid = c.oid and a.attname = 'user_id' and not a.attisdropped)
     loop
         execute format('alter table %s enable row level security', t);
         execute format('alter table %s force row level security', t);
@@ -183,16 +184,16 @@ revoke execute on function
     memory.list_tokens(), memory.revoke_token(uuid), memory.adopt(text, text), memory.purge(boolean),
     memory.claim_unembedded(integer), memory.store_embedding(text, uuid, integer, halfvec),
     memory.postpone_embedding(text, uuid, double precision, text), memory.record_uses(jsonb),
-    memory.use_model(text, integer), memory._any_embedding(), memory._overview()
+    memory.use_model(text, integer), memory._any_embedding(), memory._overview(), memory._backlog()
 from memphant_server, memphant_dba, memphant_maintenance;
 grant execute on function
     memory.authenticate(bytea), memory.tokens_required(), memory.claim_unembedded(integer),
     memory.store_embedding(text, uuid, integer, halfvec),
     memory.postpone_embedding(text, uuid, double precision, text), memory.record_uses(jsonb),
-    memory.purge(boolean), memory._overview()
+    memory.purge(boolean), memory._overview(), memory._backlog()
 to memphant_server;
 grant execute on function
-    memory.list_tokens(), memory.tokens_required(), memory.purge(boolean), memory._overview()
+    memory.list_tokens(), memory.tokens_required(), memory.purge(boolean), memory._overview(), memory._backlog()
 to memphant_dba;
 
 -- The functions that work across users belong to memphant_maintenance, and the owner may call them.

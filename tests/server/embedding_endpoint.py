@@ -206,6 +206,9 @@ class EmbeddingEndpoint:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if endpoint.closing.is_set():
+                    self.close_connection = True  # one that is gone answers nobody
+                    return
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 if self.path == "/v1/embeddings":
                     reply = endpoint._answer(Request(body, headers))

@@ -18,7 +18,7 @@ RANDOM = random.Random(7)
 @pytest.fixture(autouse=True)
 def through_the_index(owner: psycopg.Connection) -> None:
     """However few memories a user has, the vector arm goes through HNSW."""
-    setting(owner, "search.exact_rows", 0)
+    setting(owner, "search.hnsw_cost", 0)
 
 
 def setting(owner: psycopg.Connection, name: str, value: object) -> None:

@@ -7,6 +7,31 @@ from tests.sql.calling import scalar
 # Small SQL or helper functions without a search_path of their own: a `set` on them costs about
 # five times their run time and stops inlining. Everything they name is qualified.
 WITHOUT_SEARCH_PATH = {
+    # the grammar of time, called several times for one text
+    "_easter",
+    "_han_number",
+    "_holiday",
+    "_islamic_day",
+    "_lunar_day",
+    "_pick",
+    "_solar_term",
+    "_time_date",
+    "_time_meaning",
+    "_time_near",
+    "_time_number",
+    "_time_part",
+    "_time_pieces",
+    "_time_range",
+    "_time_read",
+    "_time_relative",
+    "_time_settle",
+    "_time_span",
+    "_time_start",
+    "_time_step",
+    "_time_text",
+    "_time_weekday",
+    "_time_year",
+    # helpers of rows and checks
     "_as_json",
     "_check_content",
     "_check_metadata",

@@ -20,7 +20,7 @@ def test_r30_an_update_of_the_text_keeps_everything_else(bot: Caller) -> None:
     before = saved["memory"]
     after = bot.reply("update", memory_id=saved["id"], content="the meeting is on Tuesday")
     assert after["content"] == "the meeting is on Tuesday"
-    changed = {"content", "version", "updated_at", "embedded"}
+    changed = {"content", "version", "updated_at", "embedded", "event_from", "event_to"}
     assert {k: v for k, v in after.items() if k not in changed} == {
         k: v for k, v in before.items() if k not in changed
     }
