@@ -35,6 +35,8 @@ as $$
         and ((filters).memory_types is null or m.memory_type = any ((filters).memory_types))
         and ((filters).tags is null or m.tags @> (filters).tags)
         and ((filters).min_confidence is null or m.confidence >= (filters).min_confidence)
+        and ((filters).as_of is null
+            or m.valid_from <= (filters).as_of and (m.valid_to is null or m.valid_to > (filters).as_of))
         and (
             ((filters).since is null and (filters).until is null)
             or ((filters).events_only is not true and m.occurred_at >= coalesce((filters).since, '-infinity')
@@ -43,7 +45,7 @@ as $$
                 and m.event_to > coalesce((filters).since, '-infinity')))
 $$;
 comment on function memory._matches(memory.memories, memory.filters) is
-'The filters of every arm. A window [since, until) holds what was said in it (unless events_only) or speaks of a time that overlaps it.';
+'The filters of every arm. A window [since, until) holds what was said in it (unless events_only) or speaks of a time that overlaps it; as_of keeps what held then.';
 
 create or replace function memory._vector_exact(
     user_id text, agent_id text, embedding halfvec, candidates integer,
@@ -154,7 +156,8 @@ begin
         _vector_candidates.user_id, _vector_candidates.rows_of_user,
         (_vector_candidates.filters).memory_types is not null or (_vector_candidates.filters).tags is not null
             or (_vector_candidates.filters).since is not null or (_vector_candidates.filters).until is not null
-            or (_vector_candidates.filters).min_confidence is not null) as r;
+            or (_vector_candidates.filters).min_confidence is not null
+            or (_vector_candidates.filters).as_of is not null) as r;
     if not route.exact and (_vector_candidates.filters).places is null then
         select array_agg(v.place), array_agg(v.cosine) into found_places, cosines
         from memory._vector_hnsw(

@@ -35,7 +35,8 @@ create or replace function memory.search(
     min_confidence double precision default null,
     recent_first boolean default false,
     time_zone text default null,
-    read_time boolean default true
+    read_time boolean default true,
+    as_of timestamptz default null
 )
 returns table (
     id uuid,
@@ -60,7 +61,8 @@ begin
     perform memory._check_types(search.memory_types);
     perform memory._check_embedding(search.embedding);
     reading := memory._read_query(search.user_id, search.agent_id, search.query,
-        row(search.memory_types, search.tags, search.since, search.until, search.min_confidence::real, null, null)::memory.filters,
+        row(search.memory_types, search.tags, search.since, search.until, search.min_confidence::real, null, null,
+            search.as_of)::memory.filters,
         memory._zone(search.user_id, search.time_zone), search.read_time);
     if search.embedding is null then
         raise notice 'searched by keywords only: no vector was given';
@@ -84,9 +86,10 @@ begin
 end;
 $$;
 comment on function memory.search(
-    text, text, text, halfvec, text[], text[], integer, timestamptz, timestamptz, double precision, double precision, boolean, text, boolean) is
+    text, text, text, halfvec, text[], text[], integer, timestamptz, timestamptz, double precision, double precision, boolean, text, boolean,
+    timestamptz) is
 'Finds memories by meaning (the vector of the query) and by words (BM25); without a vector by words only, which a notice says. '
 'Filters hold before any limit: all named tags, one of the types, the window [since, until), a confidence floor. '
 'A time in the query (memory.parse_time, in time_zone or the user''s) is the window where the query asks about that time, otherwise it '
-'only raises what lies in it; read_time => false leaves it alone. '
+'only raises what lies in it; read_time => false leaves it alone. as_of keeps what held at that time. '
 'score is absolute: near 0 for an unrelated memory, about 1 for a full match. recent_first orders what was found by time.';

@@ -39,7 +39,8 @@ create or replace function memory.search_reply(
     recent_first boolean default false,
     cursor text default null,
     explain boolean default false,
-    time_zone text default null
+    time_zone text default null,
+    as_of text default null
 )
 returns jsonb
 language plpgsql stable
@@ -51,8 +52,10 @@ declare
     zone text;
     window_from timestamptz;
     window_to timestamptz;
+    held_at timestamptz;
     fingerprint text := md5(concat_ws('|', search_reply.query, search_reply.memory_types::text, search_reply.tags::text,
-        search_reply.since, search_reply.until, search_reply.min_score, search_reply.recent_first));
+        search_reply.since, search_reply.until, search_reply.min_score, search_reply.recent_first, search_reply.time_zone,
+        search_reply.as_of));
     skipped integer := 0;
     outside boolean := false;
     page jsonb;
@@ -68,6 +71,7 @@ begin
     zone := coalesce(search_reply.time_zone, memory._zone_of(search_reply.user_id, search_reply.agent_id));
     window_from := memory._timestamp('since', search_reply.since, zone);
     window_to := memory._window_end(search_reply.until, zone);
+    held_at := memory._timestamp('as_of', search_reply.as_of, zone);
     if search_reply.cursor is not null then
         if search_reply.cursor !~ '^\d{1,4}-[0-9a-f]{32}$' or split_part(search_reply.cursor, '-', 2) <> fingerprint then
             perform memory._fail('MP005', 'the cursor does not belong to this search',
@@ -78,7 +82,7 @@ begin
 
     previous := memory._enter(search_reply.user_id, search_reply.agent_id);
     reading := memory._read_query(search_reply.user_id, search_reply.agent_id, search_reply.query,
-        row(search_reply.memory_types, search_reply.tags, window_from, window_to, null, null, null)::memory.filters,
+        row(search_reply.memory_types, search_reply.tags, window_from, window_to, null, null, null, held_at)::memory.filters,
         zone, true);
     perform memory._leave(previous);
     notes := (reading).notes;
@@ -99,7 +103,8 @@ begin
                     tags => search_reply.tags,
                     max_results => case when outside then least(5, search_reply.max_results) else search_reply.max_results end,
                     since => window_from, until => window_to, min_score => search_reply.min_score,
-                    recent_first => search_reply.recent_first, time_zone => zone, read_time => not outside) as r) as s
+                    recent_first => search_reply.recent_first, time_zone => zone, read_time => not outside,
+                    as_of => held_at) as r) as s
         ),
         shaped as (
             select found.n, (found.memory - '{version,created_at,updated_at}'::text[])
@@ -152,14 +157,14 @@ begin
                         'from', (reading).window_from, 'to', (reading).window_to, 'read_from', (reading).matched,
                         'filters', ((reading).filters).since is not null or ((reading).filters).until is not null) end,
             'filters', jsonb_build_object('memory_type', ((reading).filters).memory_types,
-                'tags', ((reading).filters).tags, 'min_score', search_reply.min_score),
+                'tags', ((reading).filters).tags, 'min_score', search_reply.min_score, 'as_of', held_at),
             'arms', case when search_reply.embedding is null then '["keywords"]'::jsonb else '["keywords", "vector"]' end)),
         'notes', notes,
         'next_cursor', case when shown < found_count then (skipped + shown) || '-' || fingerprint end);
 end;
 $$;
 comment on function memory.search_reply(
-    text, text, text, halfvec, text[], text[], integer, text, text, double precision, boolean, text, boolean, text) is
+    text, text, text, halfvec, text[], text[], integer, text, text, double precision, boolean, text, boolean, text, text) is
 'memory.search as one reply: {memories, searched, notes, next_cursor}, under the token limit of a reply. since and until are '
 'ISO 8601, in the user''s time zone where they carry no offset; a date alone as until includes that day. '
 'A time that the query asks about is the window, unless since or until is given; if nothing lies in it, the nearest outside it '

@@ -25,7 +25,7 @@ declare
 begin
     perform memory._check_search(explain_search.query, 1);
     reading := memory._read_query(explain_search.user_id, explain_search.agent_id, explain_search.query,
-        row(explain_search.memory_types, explain_search.tags, explain_search.since, explain_search.until, null, null, null)::memory.filters,
+        row(explain_search.memory_types, explain_search.tags, explain_search.since, explain_search.until, null, null, null, null)::memory.filters,
         memory._zone(explain_search.user_id), true);
     f := (reading).filters;
     words := memory._query_words((reading).query);

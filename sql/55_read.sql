@@ -59,7 +59,7 @@ begin
     from memory.memories as m
     where m.user_id = list.user_id and (m.agent_id = list.agent_id or m.shared)
         and m.state = 'active'
-        and memory._matches(m, row(list.memory_types, list.tags, list.since, list.until, null, null, null)::memory.filters)
+        and memory._matches(m, row(list.memory_types, list.tags, list.since, list.until, null, null, null, null)::memory.filters)
         and (list.before_time is null or (m.occurred_at, m.id) < (list.before_time, list.before_id))
     order by m.occurred_at desc, m.id desc
     limit list.max_results;

@@ -67,7 +67,7 @@ class Cluster:
 
     def database(self, name: str) -> TestDatabase:
         def at(conninfo: str, **changes: str) -> str:
-            return make_conninfo(**{**conninfo_to_dict(conninfo), "dbname": name, **changes})
+            return make_conninfo(conninfo, dbname=name, **changes)
 
         front = self.pooler or self.owner
         return TestDatabase(

@@ -175,6 +175,8 @@ async def search(settings: Settings, query: str, *, user: str, agent: str, limit
             until=None,
             min_score=None,
             explain=True,
+            time_zone=None,
+            as_of=None,
         )
     finally:
         await services.stop()

@@ -54,6 +54,8 @@ async def run(settings: Settings) -> None:
                 until=None,
                 min_score=None,
                 explain=True,
+                time_zone=None,
+                as_of=None,
             )
             print(f"\n{question}")
             for memory in reply["memories"]:

@@ -1,103 +1,20 @@
 """The tools: product copy, arguments in, replies out. What they do is SQL."""
 
-from collections.abc import Callable, Coroutine
 from dataclasses import asdict
-from functools import wraps
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from uuid import UUID
 
-from mcp.server.mcpserver.context import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import Field
 
 from memphant.errors import MemphantError
 from memphant.logs import timed
+from memphant.replies import ForgetReply, FoundReply, HistoryReply, MemoryReply, SaveReply
 from memphant.services import Services
 from memphant.texts import Names, one_or_many, parsed, removal_note, storable
-
-
-class SaveReply(BaseModel):
-    """A result per item: its index, status, and the stored memory or the error."""
-
-    results: list[dict[str, Any]]
-    notes: list[str]
-
-
-class FoundReply(BaseModel):
-    """Memories, where was searched, notes, and the cursor of the next page."""
-
-    memories: list[dict[str, Any]]
-    searched: dict[str, Any]
-    notes: list[str]
-    next_cursor: str | None
-
-
-class MemoryReply(BaseModel):
-    """One memory as it is stored."""
-
-    memory: dict[str, Any]
-    notes: list[str]
-
-
-class HistoryReply(BaseModel):
-    """Every version, newest first; the first is the current one."""
-
-    versions: list[dict[str, Any]]
-    notes: list[str]
-
-
-class ForgetReply(BaseModel):
-    """What was, or would be, forgotten."""
-
-    forgotten: int
-    would_forget: int
-    memories: list[dict[str, Any]]
-    notes: list[str]
-
-
-Reply = TypeVar("Reply", SaveReply, FoundReply, MemoryReply, HistoryReply, ForgetReply)
-
-Types = Annotated[
-    Names,
-    Field(description="Only these types: user_preference, fact, task_context, plan, summary."),
-]
-Tags = Annotated[Names, Field(description="Only memories with all of these tags.")]
-Since = Annotated[str, Field(description="Only from this time on, ISO 8601.")]
-Until = Annotated[str, Field(description="Only until this time; a date includes that day.")]
-# what Postgres's integer cannot hold is refused there like everything else out of range
-Integer = Annotated[int, AfterValidator(lambda number: max(-1, min(number, 2**31 - 1)))]
-Limit = Annotated[
-    Integer,
-    Field(description="Most memories to return, 1 to 1000."),
-]
-Cursor = Annotated[str, Field(description="next_cursor of the page before.")]
-
-
-class _Tool(Tool):
-    """A tool whose refusals of arguments say what to do, and that takes no unknown argument."""
-
-    async def run(
-        self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
-    ) -> Any:
-        try:
-            return await super().run(arguments, context, convert_result)
-        except ToolError as error:
-            if isinstance(error.__cause__, ValidationError):
-                raise ToolError(self._explain(error.__cause__)) from error.__cause__
-            raise
-
-    def _explain(self, error: ValidationError) -> str:
-        problems = []
-        for problem in error.errors(include_url=False, include_input=False):
-            name = ".".join(map(str, problem["loc"]))
-            if problem["type"] == "extra_forbidden":
-                problems.append(f"unknown argument {name!r}")
-            else:
-                problems.append(f"{name}: {problem['msg']}")
-        known = ", ".join(self.fn_metadata.arg_model.model_fields)
-        return f"{'; '.join(problems)}. {self.name} takes: {known}."
+from memphant.tooling import Cursor, Integer, Limit, Since, Tags, Types, Until, tool
 
 
 def build_tools(services: Services) -> list[Tool]:
@@ -177,6 +94,10 @@ def build_tools(services: Services) -> list[Tool]:
             Field(description="Leave out weaker ones; 0.3 is a fair floor, 1 a full match."),
         ] = None,
         explain: Annotated[bool, Field(description="Add the score of each arm.")] = False,
+        time_zone: Annotated[
+            str, Field(description="IANA name, for times in the query; default the user's.")
+        ] = "",
+        as_of: Annotated[str, Field(description="Only what held at this time.")] = "",
     ) -> FoundReply:
         who = await services.principal()
         with timed("search") as counts:
@@ -194,6 +115,8 @@ def build_tools(services: Services) -> list[Tool]:
                 until=until or None,
                 min_score=min_score,
                 explain=explain,
+                time_zone=time_zone or None,
+                as_of=as_of or None,
             )
             counts["found"] = len(reply["memories"])
         services.worker.used(who, reply["memories"])
@@ -319,7 +242,7 @@ def build_tools(services: Services) -> list[Tool]:
         )
 
     return [
-        _tool(
+        tool(
             save_memory,
             "Save",
             "Call this when you learn something worth knowing in a later session: a preference, a "
@@ -332,7 +255,7 @@ def build_tools(services: Services) -> list[Tool]:
                 open_world_hint=False,
             ),
         ),
-        _tool(
+        tool(
             search_memories,
             "Search",
             "Call this before you answer anything that earlier sessions may have settled: the "
@@ -340,14 +263,14 @@ def build_tools(services: Services) -> list[Tool]:
             "words, across languages. Scores are absolute; what scores low is not relevant.",
             ToolAnnotations(read_only_hint=True, open_world_hint=False),
         ),
-        _tool(
+        tool(
             list_memories,
             "List",
             "Call this to look through memories by time, type or tag, newest first; to answer a "
             "question, search instead.",
             ToolAnnotations(read_only_hint=True, open_world_hint=False),
         ),
-        _tool(
+        tool(
             update_memory,
             "Correct",
             "Call this when a memory is wrong or incomplete, or the user confirms it. What you do "
@@ -359,7 +282,7 @@ def build_tools(services: Services) -> list[Tool]:
                 open_world_hint=False,
             ),
         ),
-        _tool(
+        tool(
             forget_memory,
             "Forget",
             "Call this when the user asks to forget something, or a memory is worthless. Unless "
@@ -371,7 +294,7 @@ def build_tools(services: Services) -> list[Tool]:
                 open_world_hint=False,
             ),
         ),
-        _tool(
+        tool(
             memory_history,
             "History",
             "Call this to see how a memory changed: every version, who replaced it and when. "
@@ -432,52 +355,3 @@ def _identifier(memory_id: str) -> UUID:
         raise ToolError(
             f"memory_id is not an id: {memory_id[:60]!r}. Use one that a save, search or list gave."
         ) from None
-
-
-def _tool(
-    fn: Callable[..., Coroutine[Any, Any, Reply]],
-    title: str,
-    description: str,
-    annotations: ToolAnnotations,
-) -> Tool:
-    tool = _Tool.from_function(
-        _readable(fn), fn.__name__, title, description, annotations=annotations
-    )
-    model = tool.fn_metadata.arg_model
-    model.model_config["extra"] = "forbid"
-    model.model_rebuild(force=True)
-    tool.parameters = _without_titles(model.model_json_schema(by_alias=True))
-    return tool
-
-
-def _without_titles(schema: Any) -> Any:
-    # every prompt pays for the schemas; a title repeats the name of its property
-    if isinstance(schema, dict):
-        return {
-            key: {name: _without_titles(value) for name, value in item.items()}
-            if key == "properties"
-            else _without_titles(item)
-            for key, item in schema.items()
-            if key != "title"
-        }
-    if isinstance(schema, list):
-        return [_without_titles(item) for item in schema]
-    return schema
-
-
-def _readable(
-    fn: Callable[..., Coroutine[Any, Any, Reply]],
-) -> Callable[..., Coroutine[Any, Any, Reply]]:
-    """The tool on arguments that can be stored, with refusals as the text that the model reads."""
-
-    @wraps(fn)
-    async def call(**arguments: Any) -> Reply:
-        arguments, removed = storable(arguments)
-        try:
-            reply = await fn(**arguments)
-        except MemphantError as error:
-            raise ToolError(str(error)) from error
-        reply.notes += removal_note(removed)
-        return reply
-
-    return call

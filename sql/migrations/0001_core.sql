@@ -34,7 +34,8 @@ create type memory.filters as (
     until timestamptz,
     min_confidence real,
     places bigint[],
-    events_only boolean
+    events_only boolean,
+    as_of timestamptz
 );
 
 -- What a query says beside its words.
