@@ -1,11 +1,10 @@
-"""Times in questions and memories: what filters, what only raises, and what an empty window offers."""
+"""Times in questions and memories: what filters, what only raises, what an empty window offers."""
 
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
-
 from tests.sql.calling import Caller
 
 NOW = "2026-05-26T12:00:00Z"

@@ -1,11 +1,12 @@
 """The model of a database: chosen while there are no vectors, and never mixed with another."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from tests.sql import catalog
 from tests.sql.calling import Caller, call, refused, scalar, vector
+from tests.sql.plans import explain_vector_arm
 
 from memphant import schema
 
@@ -85,34 +86,6 @@ def test_dimensions_that_no_index_holds_are_refused(
 ) -> None:
     with installed.connect(installed.owner) as owner, refused("MP007"):
         use(owner, "other", dimensions)
-
-
-def explain_vector_arm(server: psycopg.Connection, user: str, query_vector: str) -> str:
-    """The plan of the very query of memory._vector_hnsw, under its own settings."""
-    row: Any = server.execute(
-        """select substring(p.prosrc from 'return query(.*?);'), p.proconfig
-        from pg_proc as p where p.oid = 'memory._vector_hnsw'::regproc"""
-    ).fetchone()
-    body, settings = row
-    given = {
-        "user_id": f"'{user}'::text",
-        "agent_id": "'bot'::text",
-        "embedding": f"'{query_vector}'::public.halfvec",
-        "candidates": "10",
-    }
-    names = catalog.lines(
-        server,
-        """select unnest(p.proargnames) from pg_proc as p
-        where p.oid = 'memory._vector_hnsw'::regproc""",
-    )
-    for name in names:
-        body = body.replace(f"_vector_hnsw.{name}", given.get(name, "null"))
-    with server.transaction():
-        Caller(server, user).identify()
-        for setting in settings:
-            name, value = setting.split("=", 1)
-            server.execute("select set_config(%s, %s, true)", (name, value))
-        return "\n".join(catalog.lines(server, f"explain {body}"))
 
 
 def test_r37_a_model_of_3072_dimensions_has_an_index_that_is_used(
