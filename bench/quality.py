@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import asking, baselines
+from bench import asking, baselines, time_quality
 from bench.metrics import Figures, figures, percentile
 from bench.sets import EvaluationSet, read_sets
 from bench.throwaway import Throwaway, open_database
@@ -112,6 +112,9 @@ def table(report: Report) -> str:
     for name, found in report.items():
         if name == "about":
             continue
+        if name.startswith(("time_", "no_time")):
+            lines.append(f"{name:<16}{json.dumps(found)}")
+            continue
         for system, values in found.items():
             if "recall@5" in values:
                 line(name, system, values)
@@ -135,7 +138,7 @@ def main() -> None:
     )
     parser.add_argument("--data-dir", type=Path, required=True, help="where the sets are")
     parser.add_argument("--json", type=Path, required=True, help="where the figures go")
-    parser.add_argument("--only", choices=["retrieval"], help="one part of the measurement")
+    parser.add_argument("--only", choices=["retrieval", "time"], help="one part")
     parser.add_argument("--set", help="one set, such as locomo")
     parser.add_argument(
         "--setting",
@@ -152,10 +155,14 @@ def main() -> None:
     report: Report = {}
     took: Report = {}
     with open_database(embedder) as throwaway, throwaway.settings(dict(given.setting)):
-        for evaluation in read_sets(given.data_dir, given.set):
-            report[evaluation.name], took[evaluation.name] = measure(
-                throwaway, evaluation, vectors, e5
-            )
+        if given.only in (None, "retrieval"):
+            for evaluation in read_sets(given.data_dir, given.set):
+                report[evaluation.name], took[evaluation.name] = measure(
+                    throwaway, evaluation, vectors, e5
+                )
+        if given.only in (None, "time") and given.set is None:
+            with throwaway.connect() as connection:
+                report |= time_quality.run(given.data_dir, connection)
     report["about"] = {
         "model": embedder.name,
         "settings": dict(given.setting),

@@ -58,6 +58,7 @@ insert into memory.settings (name, default_value, unit, meaning) values
     ('value.length_weight', '0.5', 'share', 'weight of the length of a text in its value'),
     ('search.foreign_share', '0.37', 'share', 'part of the keyword score that the cosine stands in for where query and memory differ in script'),
     ('search.window_boost', '0.2', 'share', 'what a time in the query adds for memories that lie in it or speak of it, where it does not filter'),
+    ('search.answer_weight', '1', 'share', 'how much of its boost a memory gets that holds the kind of answer asked for (memory.answer_kinds)'),
     ('search.type_boost', '0.1', 'share', 'what naming a memory''s type or tag in the query adds'),
     ('hnsw.m', '16', 'links', 'links of a vector to others in the HNSW index, 2 to 100; used when it is built (memphant rebuild-index)'),
     ('hnsw.ef_construction', '64', 'candidates', 'breadth of the search for links while the HNSW index is built, at least 2 × hnsw.m'),

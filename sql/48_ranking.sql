@@ -36,6 +36,7 @@ declare
     recency_weight double precision;
     confidence_weight double precision;
     use_weight double precision;
+    answer_weight double precision;
     window_boost double precision;
     named_types text[];
     named_words text[];
@@ -57,6 +58,7 @@ begin
     recency_weight := weights -> 'search.recency_weight';
     confidence_weight := weights -> 'search.confidence_weight';
     use_weight := weights -> 'search.use_weight';
+    answer_weight := weights -> 'search.answer_weight';
     window_boost := weights -> 'search.window_boost';
     words := memory._query_words(left((_ranked.reading).query, 40000));
     size := memory._rows(_ranked.user_id, _ranked.agent_id);
@@ -160,7 +162,7 @@ begin
                 then speaker_bonus else 0 end)
             * (1 + case when lent.in_window then window_boost else 0 end
                 + value_weight * greatest(-1, least(1, lent.value))
-                + coalesce((
+                + answer_weight * coalesce((
                     select sum((asked -> kind)::double precision)
                     from unnest(lent.answers) as kind where asked ? kind), 0)
                 + case when lent.named then type_boost else 0 end)
