@@ -79,7 +79,7 @@ class Query:
     """One question to one tenant, with everything that any of the statements takes."""
 
     tenant: int
-    vector: int
+    question: int
     given: Mapping[str, Any]
 
     @property

@@ -6,6 +6,7 @@ beside the plain one (arms.py), measured in turn within the same loop, so the ra
 else the machine does. Classes are named by the number of their tenants' rows. Of each:
 
   recall@10             of the vector arm against comparing everything
+  raw_recall@10         of the plain vector query, over all tenants
   vector_ms_p50         the vector arm for ten, its choice of a way included
   keyword_ms_p50        the keyword arm by itself, neighbours included
   search_ms_p50, _p95   memory.search with a vector; keyword_search_ms_p50: without
@@ -35,9 +36,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 import psycopg
 from bench import arms, asking, staging
+from bench.exact import Exact
 from bench.metrics import percentile
 from bench.report import disk, explain, table
-from bench.tenants import Population, populate
+from bench.tenants import NOISE, Population, populate
 from bench.throwaway import Throwaway, open_database
 from bench.vectors import bundled
 
@@ -52,33 +54,8 @@ SHOWN_SETTINGS = ("server_version", "shared_buffers", "work_mem", "jit", "effect
 TENANTS = 20  # asked of each class
 WARMING = 5
 GIN_ONLY_QUERIES = 20
-SAME = 1e-5  # cosines nearer than this are equal
 
 Report = dict[str, Any]
-
-
-class Exact:
-    """Recall against comparing a tenant's every vector, outside the database."""
-
-    def __init__(self, population: Population) -> None:
-        self._population = population
-        self._known: dict[int, tuple[np.ndarray[Any, Any], dict[int, int]]] = {}
-
-    def recall(self, query: arms.Query, places: list[int]) -> float:
-        """The share of the ten nearest among the places, equals counting as each other."""
-        if query.tenant not in self._known:
-            rows = self._population.rows_of(query.tenant)
-            vectors = self._population.vectors[rows].astype(np.float32)
-            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            numbers = {place: n for n, place in enumerate(self._population.places[rows].tolist())}
-            self._known[query.tenant] = vectors, numbers
-        vectors, numbers = self._known[query.tenant]
-        asked = self._population.question_vectors[query.vector].astype(np.float32)
-        cosines = vectors @ (asked / np.linalg.norm(asked))
-        wanted = min(arms.SHOWN, len(cosines))
-        least = np.partition(cosines, -wanted)[-wanted] - SAME
-        found = sum(bool(cosines[numbers[place]] >= least) for place in set(places))
-        return found / wanted
 
 
 def measure_class(
@@ -90,6 +67,7 @@ def measure_class(
     """
     seconds: dict[str, list[list[float]]] = {}
     recalls = []
+    nearest: list[list[int]] = []
     for query in queries[:WARMING]:
         for statement in query.statements().values():
             arms.run(server, statement, query.given)
@@ -102,8 +80,12 @@ def measure_class(
             for name, statement in statements[first:] + statements[:first]:
                 rows, took = arms.run(server, statement, query.given)
                 seconds.setdefault(name, [[] for _ in queries])[at].append(took)
+                if name == "raw_hnsw" and turn == 0:
+                    nearest.append([row[0] for row in rows])
                 if name == "vector" and turn == 0:
-                    recalls.append(exact.recall(query, [row[0] for row in rows]))
+                    recalls.append(
+                        exact.recall(query.tenant, query.question, [row[0] for row in rows])
+                    )
     typical = {
         name: [float(np.median(of_query)) for of_query in of_queries]
         for name, of_queries in seconds.items()
@@ -117,6 +99,7 @@ def measure_class(
     raw = medians["raw_hnsw"] + medians["raw_keyword"]
     figures = {
         "recall@10": round(float(np.mean(recalls)), 4),
+        "raw_recall@10": round(exact.recall_of_all([q.question for q in queries], nearest), 4),
         **{f"{name}_ms_p50": median for name, median in medians.items()},
         "search_ms_p95": percentile(typical["search"], 95),
         "vector_ratio_to_raw": round(medians["vector"] / medians["raw_hnsw"], 2),
@@ -187,6 +170,7 @@ def main() -> None:
         "--data-dir", type=Path, default=Path("../shared/data"), help="where the sets are"
     )
     parser.add_argument("--queries", type=int, default=100, help="questions to each class")
+    parser.add_argument("--noise", type=float, default=NOISE, help="length added to each vector")
     parser.add_argument("--rounds", type=int, default=3, help="times that each is asked")
     parser.add_argument("--shared-buffers", default="2GB", help="of the throwaway cluster")
     parser.add_argument("--explain", action="store_true", help="print where a search's time goes")
@@ -201,6 +185,7 @@ def main() -> None:
                 given.data_dir,
                 vectors,
                 lambda texts: asking.indexed_texts(throwaway, texts),
+                given.noise,
             )
         except FileNotFoundError as error:
             print(f"skipped: {error}")
@@ -210,6 +195,7 @@ def main() -> None:
         report["about"] = {
             **about(throwaway),
             "model": embedder.name,
+            "noise": given.noise,
             "load_seconds": took,
             "seconds": round(time.monotonic() - begun, 1),
         }

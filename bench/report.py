@@ -80,6 +80,7 @@ def table(report: dict[str, Any]) -> str:
     """The figures as lines for a terminal."""
     columns = {
         "recall": "recall@10",
+        "plain": "raw_recall@10",
         "vector": "vector_ms_p50",
         "raw": "raw_hnsw_ms_p50",
         "ratio": "vector_ratio_to_raw",

@@ -167,7 +167,7 @@ def _item(admin: psycopg.Connection, number: int) -> object:
 @contextmanager
 def _superuser(throwaway: Throwaway) -> Iterator[psycopg.Connection]:
     if throwaway.superuser is None:
-        raise RuntimeError("this bench fills a cluster of its own: unset MEMPHANT_DATABASE_URL")
+        raise SystemExit("this bench fills a cluster of its own: unset MEMPHANT_DATABASE_URL")
     with throwaway.connect(throwaway.superuser) as connection:
         connection.execute("set session_replication_role = replica")
         yield connection

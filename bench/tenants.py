@@ -93,6 +93,7 @@ def populate(
     folder: Path,
     vectors: CachedVectors,
     indexed: Callable[[list[str]], list[str]],
+    noise: float = NOISE,
     seed: int = 1,
 ) -> Population:
     """Draws the rows and the questions. `indexed` tells what of a content is embedded.
@@ -127,7 +128,7 @@ def populate(
             conversation.append(number)
             turn.append(i)
             contents.append(_varied(run.texts[at], run, random, known[tenant]))
-        drawn.append(_noisy(run.vectors[picked], random))
+        drawn.append(_noisy(run.vectors[picked], noise, random))
     asked = _questions(sets, random)
     return Population(
         tenants,
@@ -173,10 +174,11 @@ def _varied(text: str, run: _Run, random: np.random.Generator, known: set[str]) 
     return made
 
 
-def _noisy(vectors: NDArray[np.float32], random: np.random.Generator) -> NDArray[np.float32]:
-    noise = random.normal(size=vectors.shape)
-    noise *= NOISE / np.linalg.norm(noise, axis=1, keepdims=True)
-    moved = vectors + noise
+def _noisy(
+    vectors: NDArray[np.float32], noise: float, random: np.random.Generator
+) -> NDArray[np.float32]:
+    added = random.normal(size=vectors.shape)
+    moved = vectors + added * noise / np.linalg.norm(added, axis=1, keepdims=True)
     made: NDArray[np.float32] = (moved / np.linalg.norm(moved, axis=1, keepdims=True)).astype(
         np.float32
     )

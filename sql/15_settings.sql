@@ -47,9 +47,9 @@ insert into memory.settings (name, default_value, unit, meaning) values
     ('search.floor', '0', 'score', 'memories below this score are left out; min_score overrides it'),
     ('search.full_weight', '1.6', 'weight', 'weight of a word that counts as a full match (the greatest possible is 2)'),
     ('search.candidates', '100', 'memories', 'candidates of each arm for a limit of 10; grows with the limit'),
-    ('search.exact_cost', '0.45', 'ms', 'what comparing 1,000 memories costs the vector arm; only its ratio to search.hnsw_cost counts'),
-    ('search.hnsw_cost', '3.5', 'ms', 'what 100 candidates of an HNSW scan cost where the user has the whole partition'),
-    ('search.ef_search', '100', 'candidates', 'hnsw.ef_search where the user has the whole partition; more where it has a smaller share'),
+    ('search.exact_cost', '1', 'ms', 'what comparing 1,000 memories costs the vector arm; only its ratio to search.hnsw_cost counts'),
+    ('search.hnsw_cost', '0.9', 'ms', 'what 100 candidates of an HNSW scan cost'),
+    ('search.ef_search', '150', 'candidates', 'hnsw.ef_search where the user has the whole partition; more where it has a smaller share'),
     ('search.recency_weight', '0.06', 'share', 'most that recency can add to a score'),
     ('search.confidence_weight', '0.1', 'share', 'most that confidence can move a score'),
     ('search.use_weight', '0.03', 'share', 'most that frequent use can add to a score'),
@@ -60,8 +60,8 @@ insert into memory.settings (name, default_value, unit, meaning) values
     ('search.window_boost', '0.2', 'share', 'what a time in the query adds for memories that lie in it or speak of it, where it does not filter'),
     ('search.answer_weight', '1', 'share', 'how much of its boost a memory gets that holds the kind of answer asked for (memory.answer_kinds)'),
     ('search.type_boost', '0.1', 'share', 'what naming a memory''s type or tag in the query adds'),
-    ('hnsw.m', '16', 'links', 'links of a vector to others in the HNSW index, 2 to 100; used when it is built (memphant rebuild-index)'),
-    ('hnsw.ef_construction', '64', 'candidates', 'breadth of the search for links while the HNSW index is built, at least 2 × hnsw.m'),
+    ('hnsw.m', '24', 'links', 'links of a vector to others in the HNSW index, 2 to 100; used when it is built (memphant rebuild-index)'),
+    ('hnsw.ef_construction', '200', 'candidates', 'breadth of the search for links while the HNSW index is built, at least 2 × hnsw.m'),
     ('worker.lease_seconds', '120', 's', 'how long a claimed memory waits before another worker may embed it')
 on conflict (name) do update set
     default_value = excluded.default_value, unit = excluded.unit, meaning = excluded.meaning;

@@ -127,7 +127,7 @@ begin
     -- the smaller the share, the more neighbours belong to others: recall@10 of 0.99 needs about 1/share² as many
     ef_search := greatest(40, ceil(memory._number('search.ef_search') / (share * share)));
     exact_ms := memory._number('search.exact_cost') * rows_of_user / 1000;
-    hnsw_ms := memory._number('search.hnsw_cost') * ef_search / 100 / share;
+    hnsw_ms := memory._number('search.hnsw_cost') * ef_search / 100;
     -- pgvector allows 1,000 candidates; a filter may hide any of them
     exact := exact_ms <= hnsw_ms or ef_search > 1000 or filtered and exact_ms <= 20 * hnsw_ms;
 end;

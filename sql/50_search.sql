@@ -21,6 +21,38 @@ end;
 $$;
 comment on function memory._check_search(text, integer) is 'Refuses an empty or too long query and a limit out of range.';
 
+create or replace function memory._found(
+    user_id text, agent_id text, reading memory.reading, embedding halfvec, max_results integer,
+    min_score double precision, recent_first boolean)
+returns table (
+    id uuid, content text, memory_type text, occurred_at timestamptz, score double precision, why text,
+    keyword_score double precision, vector_score double precision, memory jsonb)
+language plpgsql stable
+set search_path from current
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select m.id, m.content, m.memory_type, m.occurred_at,
+        round(r.score::numeric, 4)::double precision,
+        memory._why(r.matched, r.cosine),
+        round(r.keyword_score::numeric, 4)::double precision,
+        round(r.cosine::numeric, 4)::double precision,
+        memory._as_json(m::memory.memories)
+    from memory._ranked(
+        _found.user_id, _found.agent_id, reading, _found.embedding, _found.max_results, _found.min_score) as r
+    cross join lateral (
+        select t.* from memory.memories as t where t.user_id = _found.user_id and t.id = r.id limit 1) as m
+    order by
+        case when _found.recent_first then m.occurred_at end desc,
+        r.score desc,
+        m.id desc;
+end;
+$$;
+comment on function memory._found(
+    text, text, memory.reading, halfvec, integer, double precision, boolean) is
+'What a search finds, in its order, for a query that was read, within the identity that is set.';
+
 create or replace function memory.search(
     user_id text,
     agent_id text,
@@ -68,20 +100,10 @@ begin
         raise notice 'searched by keywords only: no vector was given';
     end if;
     return query
-    select m.id, m.content, m.memory_type, m.occurred_at,
-        round(r.score::numeric, 4)::double precision,
-        memory._why(r.matched, r.cosine),
-        round(r.keyword_score::numeric, 4)::double precision,
-        round(r.cosine::numeric, 4)::double precision,
-        memory._as_json(m::memory.memories)
-    from memory._ranked(
-        search.user_id, search.agent_id, reading, search.embedding, search.max_results, search.min_score) as r
-    cross join lateral (
-        select t.* from memory.memories as t where t.user_id = search.user_id and t.id = r.id limit 1) as m
-    order by
-        case when search.recent_first then m.occurred_at end desc,
-        r.score desc,
-        m.id desc;
+    select f.id, f.content, f.memory_type, f.occurred_at, f.score, f.why, f.keyword_score, f.vector_score, f.memory
+    from memory._found(
+        search.user_id, search.agent_id, reading, search.embedding, search.max_results, search.min_score,
+        search.recent_first) as f;
     perform memory._leave(previous);
 end;
 $$;

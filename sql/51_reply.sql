@@ -58,17 +58,21 @@ declare
         search_reply.as_of));
     skipped integer := 0;
     outside boolean := false;
+    asked_window boolean;
     page jsonb;
     shown integer;
     found_count integer;
     notes text[] := '{}';
     reading memory.reading;
-    previous text[];
+    previous text[] := memory._enter_known(search_reply.user_id, search_reply.agent_id);
 begin
     if search_reply.time_zone is not null then
         perform memory._check_time_zone(search_reply.time_zone);
     end if;
-    zone := coalesce(search_reply.time_zone, memory._zone_of(search_reply.user_id, search_reply.agent_id));
+    perform memory._check_search(search_reply.query, search_reply.max_results);
+    perform memory._check_types(search_reply.memory_types);
+    perform memory._check_embedding(search_reply.embedding);
+    zone := memory._zone(search_reply.user_id, search_reply.time_zone);
     window_from := memory._timestamp('since', search_reply.since, zone);
     window_to := memory._window_end(search_reply.until, zone);
     held_at := memory._timestamp('as_of', search_reply.as_of, zone);
@@ -80,11 +84,9 @@ begin
         skipped := split_part(search_reply.cursor, '-', 1)::integer;
     end if;
 
-    previous := memory._enter(search_reply.user_id, search_reply.agent_id);
     reading := memory._read_query(search_reply.user_id, search_reply.agent_id, search_reply.query,
         row(search_reply.memory_types, search_reply.tags, window_from, window_to, null, null, null, held_at)::memory.filters,
         zone, true);
-    perform memory._leave(previous);
     notes := (reading).notes;
     loop
         with found as (
@@ -97,14 +99,10 @@ begin
                     s.n) as n
             from (
                 select row_number() over () as n, r.memory, r.occurred_at, r.score, r.why, r.keyword_score, r.vector_score
-                from memory.search(
-                    user_id => search_reply.user_id, agent_id => search_reply.agent_id, query => search_reply.query,
-                    embedding => search_reply.embedding, memory_types => search_reply.memory_types,
-                    tags => search_reply.tags,
-                    max_results => case when outside then least(5, search_reply.max_results) else search_reply.max_results end,
-                    since => window_from, until => window_to, min_score => search_reply.min_score,
-                    recent_first => search_reply.recent_first, time_zone => zone, read_time => not outside,
-                    as_of => held_at) as r) as s
+                from memory._found(
+                    search_reply.user_id, search_reply.agent_id, reading, search_reply.embedding,
+                    case when outside then least(5, search_reply.max_results) else search_reply.max_results end,
+                    search_reply.min_score, search_reply.recent_first) as r) as s
         ),
         shaped as (
             select found.n, (found.memory - '{version,created_at,updated_at}'::text[])
@@ -129,9 +127,13 @@ begin
             count(*)
         into page, shown, found_count
         from measured;
+        asked_window := ((reading).filters).since is not null or ((reading).filters).until is not null or outside;
         exit when found_count > 0 or outside or skipped > 0 or window_from is not null or window_to is not null
-            or ((reading).filters).since is null and ((reading).filters).until is null;
+            or not asked_window;
         outside := true;
+        reading.filters.since := null;
+        reading.filters.until := null;
+        reading.filters.events_only := null;
         notes := notes || format('nothing in the time of %L: the nearest outside it are marked', (reading).matched);
     end loop;
 
@@ -144,6 +146,7 @@ begin
     if shown < found_count then
         notes := notes || format('%s more: pass next_cursor with the same arguments', found_count - shown);
     end if;
+    perform memory._leave(previous);
     return jsonb_build_object(
         'memories', page,
         'searched', jsonb_strip_nulls(jsonb_build_object(
@@ -155,7 +158,7 @@ begin
                 when (reading).matched is not null
                     then jsonb_build_object(
                         'from', (reading).window_from, 'to', (reading).window_to, 'read_from', (reading).matched,
-                        'filters', ((reading).filters).since is not null or ((reading).filters).until is not null) end,
+                        'filters', asked_window) end,
             'filters', jsonb_build_object('memory_type', ((reading).filters).memory_types,
                 'tags', ((reading).filters).tags, 'min_score', search_reply.min_score, 'as_of', held_at),
             'arms', case when search_reply.embedding is null then '["keywords"]'::jsonb else '["keywords", "vector"]' end)),

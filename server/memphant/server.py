@@ -171,7 +171,8 @@ class _Uvicorn(uvicorn.Server):
 
 def _bound(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # the protocol by name: asyncio turns Nagle's algorithm off only where it sees TCP
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((settings.host, settings.port))
