@@ -38,8 +38,8 @@ VARIANTS: dict[str, dict[str, float]] = {
     "without making up for other scripts": {"search.foreign_share": 0},
     "keyword share 0.4": {"search.keyword_share": 0.4},
     "keyword share 0.6": {"search.keyword_share": 0.6},
-    "half the value": {"search.value_weight": 0.15},
-    "50 candidates of each arm": {"search.candidates": 50},
+    "twice the value": {"search.value_weight": 0.3},
+    "100 candidates of each arm": {"search.candidates": 100},
 }
 
 

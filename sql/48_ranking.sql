@@ -62,7 +62,7 @@ begin
     window_boost := weights -> 'search.window_boost';
     words := memory._query_words(left((_ranked.reading).query, 40000));
     size := memory._rows(_ranked.user_id, _ranked.agent_id);
-    candidates := greatest((weights -> 'search.candidates')::integer, _ranked.max_results + 100);
+    candidates := greatest((weights -> 'search.candidates')::integer, _ranked.max_results + 40);
     if _ranked.embedding is not null then
         select array_agg(v.place) into near_places
         from memory._vector_candidates(

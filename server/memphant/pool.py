@@ -1,6 +1,7 @@
 """Connections to the database, and how a statement gets through its restarts and failures."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, LiteralString, TypeVar
 
@@ -13,7 +14,7 @@ from psycopg.rows import AsyncRowFactory
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from memphant import logs
-from memphant.database import answers
+from memphant.database import STARTING_SECONDS, answers
 from memphant.errors import (
     UNAVAILABLE,
     MemphantError,
@@ -29,10 +30,14 @@ Revive = Callable[[], Awaitable[None]]
 RETRY_DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
 """Pauses before further attempts, in seconds: a restart of Postgres takes a few."""
 WAIT_SECONDS = 10.0
-"""Longest wait for a connection. While the database says that it is starting, one more each."""
+"""Longest wait for a connection, unless the database says that it is starting."""
+REVIVE_SECONDS = 2.0
+"""After this time without a connection, the embedded Postgres is started if it is gone."""
 RECONNECT_SECONDS = 5.0
 """How long a lost connection is tried to be replaced before somebody needs one. The pauses between
 the tries double: with minutes here, a database that is back would not be noticed for as long."""
+RENEW_SECONDS = 2.0
+"""While the database is read-only, all connections are made anew so often at most."""
 
 _PARAMETERS: dict[str, Any] = {
     "application_name": "memphant",
@@ -52,6 +57,9 @@ class Pool:
         # what the URL says wins
         self._conninfo = make_conninfo("", **{**_PARAMETERS, **conninfo_to_dict(conninfo)})
         self._revive = revive
+        # what is ours to start is not waited for in vain
+        self._wait = WAIT_SECONDS if revive is None else min(WAIT_SECONDS, REVIVE_SECONDS)
+        self._renewed_at = -RENEW_SECONDS
         self._connections = AsyncConnectionPool(
             self._conninfo,
             min_size=1,
@@ -91,22 +99,24 @@ class Pool:
         Raises:
             MemphantError: the schema refused it, or the database cannot serve it.
         """
+        began = time.monotonic()
         for attempt, delay in enumerate((*RETRY_DELAYS, None)):
             try:
                 return await self._run(factory, statement, given)
             except PoolTimeout as error:
-                if self._revive is not None and delay is not None:
-                    await self._revive()
-                    continue
                 answer = await answers(self._conninfo)
-                # it is starting: these attempts wait as long as each, so there are fewer
-                if answer == Ping.REJECT and attempt < 2:
-                    continue
-                raise _unreachable(answer) from error
+                patience = STARTING_SECONDS if answer == Ping.REJECT else WAIT_SECONDS
+                if self._revive is not None and answer != Ping.OK and delay is not None:
+                    await self._revive()
+                elif delay is None or time.monotonic() >= began + patience:
+                    raise _unreachable(answer) from error
             except pg.ReadOnlySqlTransaction as error:
-                # after a failover the next connection may lead to the primary: one more attempt
-                if attempt > 0:
+                # a session keeps its read-only mode, and its server: new ones may do better, after
+                # a failover for example
+                if attempt > 0 or time.monotonic() < self._renewed_at + RENEW_SECONDS:
                     raise translate(error) from error
+                self._renewed_at = time.monotonic()
+                await self._connections.drain()
             except psycopg.Error as error:
                 lost, rolled_back = is_lost(error), did_not_happen(error)
                 if lost and not rolled_back and not again:
@@ -122,15 +132,12 @@ class Pool:
     async def _run(
         self, factory: AsyncRowFactory[T], statement: LiteralString, given: dict[str, Any]
     ) -> list[T]:
-        async with self._connections.connection() as connection:
-            try:
-                async with connection.cursor(row_factory=factory) as cursor:
-                    await cursor.execute(statement, given)
-                    return await cursor.fetchall()
-            except pg.ReadOnlySqlTransaction:
-                # a session keeps its read-only mode, and its server, until it ends
-                await connection.close()
-                raise
+        async with (
+            self._connections.connection(self._wait) as connection,
+            connection.cursor(row_factory=factory) as cursor,
+        ):
+            await cursor.execute(statement, given)
+            return await cursor.fetchall()
 
 
 async def _configure(connection: AsyncConnection[Any]) -> None:

@@ -18,6 +18,7 @@ from memphant.worker import Worker
 _log = logging.getLogger(__name__)
 
 READ_ONLY = "25006"
+START_AGAIN_SECONDS = 2.0
 NO_TOKEN = (
     "Listening on {host} would open the memories to everybody who can reach it. Make a token first "
     "(memphant token create --user USER --agent AGENT), or listen on 127.0.0.1."
@@ -40,6 +41,7 @@ class Services:
         self.tokens_required = False
         self._bearer = bearer
         self._starting: asyncio.Task[None] | None = None
+        self._failed_at: float | None = None
         self._reviving = asyncio.Lock()
         self._not_revived: tuple[float, MemphantError] | None = None
         self._no_dimensions: MemphantError | None = None
@@ -75,7 +77,15 @@ class Services:
 
     def start_in_background(self) -> None:
         """Lets a client say hello while the database starts; tools wait in `principal`."""
-        self._starting = asyncio.create_task(self.start())
+        self._starting = asyncio.create_task(self._start_or_release())
+
+    async def _start_or_release(self) -> None:
+        try:
+            await self.start()
+        except MemphantError:
+            await self._release()
+            self._failed_at = time.monotonic()
+            raise
 
     async def stop(self) -> None:
         """Ends the work, writes what is collected, and stops the embedded Postgres."""
@@ -83,18 +93,32 @@ class Services:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
         try:
-            if hasattr(self, "worker"):
-                await self.worker.stop()
-            if hasattr(self, "store"):
-                await self.store.close()
-            await self.embedder.close()
+            await self._release()
         finally:
-            if hasattr(self, "database"):
-                await asyncio.to_thread(self.database.stop)
+            await self.embedder.close()
+
+    async def _release(self) -> None:
+        opened = self.__dict__
+        try:
+            if "worker" in opened:
+                await opened.pop("worker").stop()
+            if "store" in opened:
+                await opened.pop("store").close()
+        finally:
+            if "database" in opened:
+                await asyncio.to_thread(opened.pop("database").stop)
 
     async def principal(self) -> Principal:
-        """Who calls. Waits until the services have started; raises what they failed with."""
+        """Who calls. Waits until the services have started; raises what they failed with.
+
+        A start that failed is tried again: what was missing may be there now, and a client over
+        stdio has no other way to ask for it.
+        """
         if self._starting is not None:
+            failed_at = self._failed_at
+            if failed_at is not None and time.monotonic() > failed_at + START_AGAIN_SECONDS:
+                self._failed_at = None
+                self.start_in_background()
             await asyncio.shield(self._starting)
         if self._bearer is not None and self.tokens_required:
             return self._bearer()
@@ -153,6 +177,7 @@ class Services:
             await asyncio.to_thread(before.stop)
 
     async def _learn_dimensions(self) -> None:
+        self._no_dimensions = None
         probe = getattr(self.embedder, "probe", None)
         if probe is None or self.settings.embedding_dimensions is not None:
             return

@@ -18,6 +18,7 @@ CLAIM_ROWS = 16
 IDLE_SECONDS = 2.0
 FLUSH_SECONDS = 5.0
 PURGE_SECONDS = 3600.0
+STOP_SECONDS = 3.0
 LONGEST_PAUSE_SECONDS = 300.0
 """Between two attempts at a memory that fails while others succeed."""
 LONGEST_REST_SECONDS = 30.0
@@ -51,8 +52,9 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        with suppress(MemphantError):
-            await self.flush()
+        with suppress(MemphantError, TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                await self.flush()
 
     def wake(self) -> None:
         """Something was saved without a vector."""
