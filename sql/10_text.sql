@@ -164,7 +164,10 @@ comment on function memory._script(text) is
 create or replace function memory._content_hash(content text)
 returns bytea
 language sql immutable parallel safe
-return sha256(convert_to(btrim(regexp_replace(_content_hash.content, '\s+', ' ', 'g')), 'UTF8'));
+-- the spaces are named: which ones \s knows depends on the locale
+return sha256(convert_to(
+    btrim(regexp_replace(_content_hash.content, '[\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+', ' ', 'g')),
+    'UTF8'));
 comment on function memory._content_hash(text) is
 'Identity of a text: SHA-256 after folding white space.';
 

@@ -103,7 +103,7 @@ returns void
 language plpgsql stable
 as $$
 begin
-    if _check_content.content is null or _check_content.content !~ '[^[:space:]\u200b-\u200f\u2028-\u202e\u2060\ufeff]' then
+    if _check_content.content is null or _check_content.content !~ '[^[:space:]\u00a0\u1680\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]' then
         perform memory._fail('MP005', 'content is empty', 'Say what is to be remembered.');
     end if;
     if length(_check_content.content) > memory._number('limits.content') then

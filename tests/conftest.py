@@ -64,6 +64,8 @@ class Cluster:
     admin: str
     owner: str
     pooler: str | None
+    # a database with pgvector, where the owner may not create the extension itself
+    prepared: str | None = None
 
     def database(self, name: str) -> TestDatabase:
         def at(conninfo: str, **changes: str) -> str:
@@ -84,17 +86,16 @@ class Cluster:
 
     def create(self, name: str, template: str | None = None) -> TestDatabase:
         owner = sql.Identifier(str(conninfo_to_dict(self.owner)["user"]))
-        source = (
-            sql.SQL(" template {}").format(sql.Identifier(template)) if template else sql.SQL("")
-        )
+        copied = template or self.prepared
+        source = sql.SQL(" template {}").format(sql.Identifier(copied)) if copied else sql.SQL("")
         self.run(
             sql.SQL("create database {} owner {}").format(sql.Identifier(name), owner) + source
         )
-        if template is None:
+        if copied is None:
             with psycopg.connect(
                 make_conninfo(self.admin, dbname=name), autocommit=True
             ) as connection:
-                connection.execute("create extension if not exists vector")
+                connection.execute("create extension vector")
         return self.database(name)
 
     def drop(self, name: str) -> None:
@@ -105,7 +106,8 @@ class Cluster:
 def cluster() -> Iterator[Cluster]:
     url = os.environ.get("MEMPHANT_TEST_DATABASE_URL")
     if url:
-        cluster = Cluster(url, url, os.environ.get("MEMPHANT_TEST_POOLER_URL"))
+        prepared = str(conninfo_to_dict(url)["dbname"])
+        cluster = Cluster(url, url, os.environ.get("MEMPHANT_TEST_POOLER_URL"), prepared)
         _login_roles(cluster)
         yield cluster
         return

@@ -205,10 +205,13 @@ class EmbeddingEndpoint:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if endpoint.closing.is_set():
-                    self.close_connection = True  # one that is gone answers nobody
+                length = int(self.headers["Content-Length"])
+                sent = self.rfile.read(length)
+                # one that is gone answers nobody, and nobody is answered who is gone
+                if endpoint.closing.is_set() or len(sent) < length:
+                    self.close_connection = True
                     return
+                body = json.loads(sent)
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 if self.path == "/v1/embeddings":
                     reply = endpoint._answer(Request(body, headers))
