@@ -50,6 +50,10 @@ _PARAMETERS: dict[str, Any] = {
 }
 
 
+class _StaleError(Exception):
+    """The connection had been lost before anything was sent over it."""
+
+
 class Pool:
     """Runs statements, each of which is one transaction."""
 
@@ -68,7 +72,6 @@ class Pool:
             timeout=WAIT_SECONDS,
             reconnect_timeout=RECONNECT_SECONDS,
             configure=_configure,
-            check=AsyncConnectionPool.check_connection,
             # no prepared statements by name: a pooler in transaction mode loses them
             kwargs={"autocommit": True, "prepare_threshold": None},
         )
@@ -102,7 +105,11 @@ class Pool:
         began = time.monotonic()
         for attempt, delay in enumerate((*RETRY_DELAYS, None)):
             try:
-                return await self._run(factory, statement, given)
+                return await self._run(factory, statement, given, probe=not again)
+            except _StaleError as error:
+                if delay is None:
+                    raise _unreachable(await answers(self._conninfo)) from error
+                await self._connections.check()
             except PoolTimeout as error:
                 answer = await answers(self._conninfo)
                 patience = STARTING_SECONDS if answer == Ping.REJECT else WAIT_SECONDS
@@ -127,15 +134,29 @@ class Pool:
                 if self._revive is not None and lost:
                     await self._revive()
                 await asyncio.sleep(delay)
+                if lost:
+                    # the others in the pool were probably lost with it
+                    await self._connections.check()
         raise AssertionError("the last attempt returns or raises")
 
     async def _run(
-        self, factory: AsyncRowFactory[T], statement: LiteralString, given: dict[str, Any]
+        self,
+        factory: AsyncRowFactory[T],
+        statement: LiteralString,
+        given: dict[str, Any],
+        *,
+        probe: bool,
     ) -> list[T]:
+        """`probe` costs a round trip: only where what was lost could not simply be tried again."""
         async with (
             self._connections.connection(self._wait) as connection,
             connection.cursor(row_factory=factory) as cursor,
         ):
+            if probe:
+                try:
+                    await AsyncConnectionPool.check_connection(connection)
+                except psycopg.OperationalError as error:
+                    raise _StaleError from error
             await cursor.execute(statement, given)
             return await cursor.fetchall()
 
