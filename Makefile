@@ -11,7 +11,7 @@ serve: .venv/installed
 	@exec $(BIN)/memphant serve
 
 test: .venv/developed
-	$(BIN)/pytest --data-dir $(DATA_DIR)
+	$(BIN)/pytest tests --data-dir=$(DATA_DIR)
 
 lint: .venv/developed
 	$(BIN)/ruff check
