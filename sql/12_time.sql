@@ -8,8 +8,8 @@ returns text
 language sql immutable parallel safe
 return lower(translate(
     left(_time_text.input, 1000),
-    '０１２３４５６７８９：／－．～〜—–−，、’‘週禮後個兩號點鐘時這節國慶聖誕復勞動兒歲結間當剛內屆從會說講過夏農曆陰廿臘閏開慶親婦學畢業愛幾來計劃將該讓還麼嗎預約帶點裡裏萬億間爲為陽春勝週賽燈',
-    '0123456789:/-.~~---,,''''周礼后个两号点钟时这节国庆圣诞复劳动儿岁结间当刚内届从会说讲过夏农历阴廿腊闰开庆亲妇学毕业爱几来计划将该让还么吗预约带点里里万亿间为为阳春胜周赛灯'));
+    '０１２３４５６７８９：／－．～〜—–−，、’‘週禮後個兩號點鐘時這節國慶聖誕復勞動兒歲結間當剛內屆從會說講過夏農曆陰廿臘閏開慶親婦學畢業愛幾來計劃將該讓還麼嗎預約帶點裡裏萬億間爲為陽春勝週賽燈軍權贖齋穌難獨體龍靈獻殘獲貞順惡歐護懺驚蟄種處',
+    '0123456789:/-.~~---,,''''周礼后个两号点钟时这节国庆圣诞复劳动儿岁结间当刚内届从会说讲过夏农历阴廿腊闰开庆亲妇学毕业爱几来计划将该让还么吗预约带点里里万亿间为为阳春胜周赛灯军权赎斋稣难独体龙灵献残获贞顺恶欧护忏惊蛰种处'));
 comment on function memory._time_text(text) is
 'The part of a text in which times are looked for: its first 1,000 characters, lower case, full-width and traditional characters as their plain forms; of the same length.';
 
@@ -50,7 +50,7 @@ returns interval
 language sql immutable parallel safe
 return case
     -- nothing that leaves the calendar
-    when _time_step.n * case _time_step.unit when 'century' then 100 when 'decade' then 10 else 1 end not between -9999 and 9999 then null
+    when _time_step.n * case _time_step.unit when 'century' then 500 when 'decade' then 50 when 'year' then 5 else 1 end not between -9999 and 9999 then null
     else case _time_step.unit
     when 'minute' then make_interval(mins => _time_step.n)
     when 'hour' then make_interval(hours => _time_step.n)
@@ -59,6 +59,9 @@ return case
     when 'weekend' then make_interval(days => 7 * _time_step.n)
     when 'workweek' then make_interval(days => 7 * _time_step.n)
     when 'fortnight' then make_interval(days => 14 * _time_step.n)
+    -- a year and a half is loosely said: a year has 365 days
+    when 'half month' then make_interval(hours => 365 * _time_step.n)
+    when 'half year' then make_interval(hours => 4380 * _time_step.n)
     when 'month' then make_interval(months => _time_step.n)
     when 'quarter' then make_interval(months => 3 * _time_step.n)
     when 'half' then make_interval(months => 6 * _time_step.n)
@@ -76,6 +79,8 @@ return case _time_start.unit
     when 'weekend' then date_trunc('week', _time_start.at) + interval '5 days'
     when 'workweek' then date_trunc('week', _time_start.at)
     when 'fortnight' then date_trunc('week', _time_start.at)
+    when 'half month' then date_trunc('day', _time_start.at)
+    when 'half year' then date_trunc('month', _time_start.at)
     when 'half' then date_trunc('year', _time_start.at)
         + case when extract(month from _time_start.at) > 6 then interval '6 months' else interval '0' end
     when 'decade' then date_trunc('year', _time_start.at)

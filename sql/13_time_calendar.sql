@@ -1,7 +1,7 @@
 -- Calendars: Easter, the Chinese lunar calendar, and holidays, which are rows of memory.time_words whose
--- unit says how to find the day: 12-25 · 11/4#4 (fourth Thursday of November) · easter-2 · lunar 8-15 ·
--- lunar 0 (its new year's eve) · islamic 10-1 · term 清明 ·
--- on 2008-2-5 2012-3-6 (days listed one by one).
+-- unit says how to find the day: 12-25 · 11/4#4 (fourth Thursday of November) · easter-2 · orthodox-2 ·
+-- lunar 8-15 · lunar 0 (its new year's eve) · islamic 10-1 · hebrew+8 (days after the Jewish new year's
+-- day), passover+49, kislev+24 · term 清明 · on 2008-2-5 2012-3-6 (days listed one by one).
 
 create or replace function memory._easter(year integer)
 returns timestamp
@@ -75,8 +75,12 @@ returns timestamp
 language plpgsql immutable parallel safe
 as $$
 declare
-    terms constant jsonb := '{"立春": [2, 4.6295, 3.87], "清明": [4, 5.59, 4.81], "立夏": [5, 6.318, 5.52], "立秋": [8, 8.35, 7.5],
-        "立冬": [11, 8.218, 7.438], "冬至": [12, 22.6, 21.94], "夏至": [6, 22.2, 21.37], "春分": [3, 21.4155, 20.646], "秋分": [9, 23.822, 23.042]}';
+    terms constant jsonb := '{"小寒": [1, 6.11, 5.4055], "大寒": [1, 20.84, 20.12], "立春": [2, 4.6295, 3.87], "雨水": [2, 19.4599, 18.73],
+        "惊蛰": [3, 6.3826, 5.63], "春分": [3, 21.4155, 20.646], "清明": [4, 5.59, 4.81], "谷雨": [4, 20.888, 20.1],
+        "立夏": [5, 6.318, 5.52], "小满": [5, 21.86, 21.04], "芒种": [6, 6.5, 5.678], "夏至": [6, 22.2, 21.37],
+        "小暑": [7, 7.928, 7.108], "大暑": [7, 23.65, 22.83], "立秋": [8, 8.35, 7.5], "处暑": [8, 23.95, 23.13],
+        "白露": [9, 8.44, 7.646], "秋分": [9, 23.822, 23.042], "寒露": [10, 9.098, 8.318], "霜降": [10, 24.218, 23.438],
+        "立冬": [11, 8.218, 7.438], "小雪": [11, 23.08, 22.36], "大雪": [12, 7.9, 7.18], "冬至": [12, 22.6, 21.94]}';
     term_of jsonb := terms -> _solar_term.term;
     y constant integer := _solar_term.year % 100;
 begin
@@ -90,20 +94,6 @@ end;
 $$;
 comment on function memory._solar_term(integer, text) is 'The day of a solar term, 1901 to 2099, by the usual approximation (a day off in a few years).';
 
-create or replace function memory._islamic_day(year integer, month integer, day integer)
-returns timestamp
-language sql immutable parallel safe
-as $$
-    -- the tabular calendar: 30 years of 10,631 days; the moon as seen can differ by a day
-    select min(found.at)
-    from generate_series((year - 622) * 33 / 32 - 1, (year - 622) * 33 / 32 + 1) as hijri,
-        lateral (select timestamp '0622-07-18' + make_interval(days =>
-            (hijri - 1) * 354 + (3 + 11 * hijri) / 30 + 29 * (month - 1) + month / 2 + day - 1) as at) as found
-    where extract(year from found.at) = year
-$$;
-comment on function memory._islamic_day(integer, integer, integer) is
-'The first day in a Gregorian year of a month and day in the tabular Islamic calendar; a day off where the moon was seen otherwise.';
-
 create or replace function memory._holiday(day text, year integer)
 returns timestamp
 language plpgsql immutable parallel safe
@@ -111,15 +101,19 @@ as $$
 declare
     part text[];
 begin
-    if _holiday.year not between 623 and 9998 then
+    if _holiday.year is null or _holiday.year not between 623 and 9998 then
         return null;
     end if;
     if _holiday.day ~ '^\d+-\d+$' then
         return memory._time_date(_holiday.year, split_part(_holiday.day, '-', 1)::integer, split_part(_holiday.day, '-', 2)::integer);
     end if;
-    if _holiday.day ~ '^easter' then
-        return memory._easter(_holiday.year)
-            + make_interval(days => coalesce(nullif(substr(_holiday.day, 7), '')::integer, 0));
+    part := regexp_match(_holiday.day, '^(easter|orthodox|hebrew|passover|kislev)([+-]\d+)?$');
+    if part is not null then
+        return case part[1]
+            when 'easter' then memory._easter(_holiday.year)
+            when 'orthodox' then memory._orthodox_easter(_holiday.year)
+            else memory._hebrew_day(_holiday.year, part[1]) end
+            + make_interval(days => coalesce(part[2]::integer, 0));
     end if;
     if _holiday.day ~ '^lunar \d+-\d+$' then
         part := string_to_array(substr(_holiday.day, 7), '-');
@@ -156,7 +150,8 @@ language sql immutable parallel safe
 as $$
     -- one holiday, or "first > last", the last exclusive: a season, the school holidays
     select found.from_at, found.to_at
-    from generate_series(-4, 4) as i,
+    -- days listed one by one can be the only ones
+    from generate_series(case when days like 'on %' then -24 else -4 end, case when days like 'on %' then 24 else 4 end) as i,
         lateral (select
             memory._holiday(split_part(days, ' > ', 1), coalesce(year, extract(year from today)::integer) + i) as from_at) as start,
         lateral (select start.from_at, case

@@ -12,6 +12,28 @@ return case
     else 2000 + _time_year.n end;
 comment on function memory._time_year(integer, timestamp) is 'A year of two digits in full: at most ten years from now.';
 
+create or replace function memory._is_long_lunar_month(start timestamp)
+returns boolean
+language sql immutable parallel safe
+return exists (
+    select
+    from generate_series(0, 1) as before, generate_series(1, 12) as month
+    where memory._lunar_day(extract(year from start)::integer - before, month, 1) = start
+        and memory._lunar_day(extract(year from start)::integer - before, month, 30) is not null);
+comment on function memory._is_long_lunar_month(timestamp) is
+'Whether the month of the Chinese lunar calendar that begins on a day has 30 days.';
+
+create or replace function memory._time_week(n integer, from_at timestamp, to_at timestamp)
+returns timestamp
+language sql immutable parallel safe
+return case
+    when _time_week.n > 0 then memory._time_weekday(1, 1, _time_week.from_at, _time_week.to_at)
+        + make_interval(days => 7 * (_time_week.n - 1))
+    else date_trunc('week', memory._time_weekday(-1, 4, _time_week.from_at, _time_week.to_at))
+        + make_interval(days => 7 * (_time_week.n + 1)) end;
+comment on function memory._time_week(integer, timestamp, timestamp) is
+'The nth week of a month or a year, from the end if n is negative: the first begins with the first Monday, the last has most of its days in it.';
+
 create or replace function memory._time_meaning(
     meaning text, parameter text, ns integer[], units text[], froms timestamp[], tos timestamp[], grains text[],
     now_at timestamp, future boolean,
@@ -61,6 +83,29 @@ begin
     when 'year' then
         from_at := memory._time_date(memory._time_year(ns[1], now_at), 1, 1);
         grain := 'year';
+    when 'era year' then
+        from_at := memory._time_date(ns[1] + ns[2], 1, 1);
+        grain := 'year';
+    when 'closest holiday' then
+        n := ns[1]; unit := units[2];
+    when 'with half' then
+        -- two and a half years, 两个半月: in units of which there are whole ones
+        if units[1] in ('year', 'month', 'week', 'decade') and ns[2] between 0 and 999 then
+            n := case units[1]
+                when 'year' then case parameter when 'half year' then 2 * ns[2] + 1 else 12 * ns[2] + 6 end
+                when 'month' then 2 * ns[2] + 1
+                when 'week' then 7 * ns[2] + 4 else 10 * ns[2] + 5 end;
+            unit := case units[1]
+                when 'year' then coalesce(parameter, 'month')
+                when 'month' then 'half month'
+                when 'week' then 'day' else 'year' end;
+        end if;
+    when 'months and half' then
+        -- 两个半月: the half month came first
+        if units[2] = 'day' and ns[2] = 15 and ns[1] < 999 then
+            n := 2 * ns[1] + 1;
+            unit := 'half month';
+        end if;
     when 'year of two' then
         -- 98年 and 07年 are years; 15年 can be a duration
         if units[1] = 'two' and ns[1] not between 10 and 39 then
@@ -77,8 +122,8 @@ begin
         elsif (ns[1] is not null or froms[1] is not null) and units[3] = 'month' and ns[2] <= 12 then
             from_at := at + make_interval(months => ns[2] - 1);
             grain := 'month';
-        elsif ns[1] is not null and units[3] = 'week' and ns[2] <= 53 then
-            from_at := memory._time_weekday(1, 1, at, at + interval '1 year') + make_interval(days => 7 * (ns[2] - 1));
+        elsif ns[1] is not null and units[3] = 'week' and ns[2] between 1 and 53 then
+            from_at := memory._time_week(ns[2], at, at + interval '1 year');
             grain := 'week';
         end if;
     when 'quarter or century' then
@@ -123,6 +168,15 @@ begin
         from_at := memory._time_near(ns[1], 1, date_trunc('month', today), future);
         grain := 'month';
         unit := 'yearless';
+    when 'date of' then
+        -- this 5/12, next January 3
+        at := memory._time_date(extract(year from today)::integer, ns[2],
+            case parameter when 'text' then units[2]::integer else ns[3] end);
+        from_at := case ns[1]
+            when 0 then at
+            when 1 then memory._time_near(ns[2], extract(day from at)::integer, today + interval '1 day', true)
+            else memory._time_near(ns[2], extract(day from at)::integer, today - interval '1 day', false) end;
+        grain := 'day';
     when 'month of' then
         from_at := case ns[1]
             when 0 then memory._time_date(extract(year from today)::integer, ns[2], 1)
@@ -182,7 +236,8 @@ begin
         to_at := from_at + case grain
             when 'weekend' then interval '2 days'
             when 'workweek' then interval '5 days'
-            when 'lunar month' then interval '29 days'
+            -- whichever of the two the next month begins with
+            when 'lunar month' then make_interval(days => 29 + memory._is_long_lunar_month(from_at)::integer)
             else memory._time_step(grain, 1) end;
     end if;
 end;

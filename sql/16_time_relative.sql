@@ -14,13 +14,15 @@ declare
     slack interval;
 begin
     case meaning
-    when 'unit' then
+    when 'unit', 'unit beyond' then
         grain := coalesce(parameter, units[2]);
-        from_at := memory._time_start(grain, now_at) + memory._time_step(grain, ns[1]);
+        -- the week after next is two away
+        from_at := memory._time_start(grain, now_at)
+            + memory._time_step(grain, coalesce(ns[1], 0) * case meaning when 'unit' then 1 else 2 end);
     when 'away' then
         -- so many units from now; for weeks the parameter says whether a day or the week is meant
         grain := case
-            when units[2] = 'quarter' then 'month'
+            when units[2] in ('quarter', 'half year') then 'month'
             when units[2] in ('decade', 'century') then 'year'
             when units[2] in ('week', 'fortnight', 'weekend') and parameter not like '%week' then 'day'
             else units[2] end;
@@ -29,6 +31,18 @@ begin
         else
             from_at := froms[3] + memory._time_step(units[2], sign * ns[1]);
             grain := 'day';
+        end if;
+        if units[2] = 'century' and sign > 0 and ns[1] between 10 and 30 then
+            -- 在20世纪
+            from_at := memory._time_date(ns[1] * 100 - 100, 1, 1);
+            grain := 'century';
+        elsif units[2] = 'half month' then
+            -- two and a half months ago: somewhere in the month before, or in the month from then on
+            at := now_at + memory._time_step(units[2], sign * ns[1]);
+            to_at := now_at + memory._time_step(units[2], sign * (ns[1] + 2));
+            from_at := date_trunc('day', least(at, to_at));
+            to_at := date_trunc('day', greatest(at, to_at)) + interval '1 day';
+            grain := 'span';
         end if;
     when 'length' then
         -- for 3 days from Monday
@@ -49,6 +63,9 @@ begin
         grain := 'span';
     when 'rolling back' then
         from_at := today - memory._time_step(units[2], ns[1]);
+        if parameter = 'month' and units[2] in ('month', 'half year') then
+            from_at := date_trunc('month', from_at);
+        end if;
         to_at := today + interval '1 day';
         grain := 'span';
     when 'units of' then
@@ -60,14 +77,19 @@ begin
     when 'rolling units' then
         -- so many units up to today, or from today on
         if units[3] in ('hour', 'minute', 'second') then
+            -- the minute in which it ends counts
             from_at := now_at + memory._time_step(units[3], least(ns[1], 0) * coalesce(ns[2], 1));
-            to_at := from_at + memory._time_step(units[3], coalesce(ns[2], 1));
+            to_at := from_at + memory._time_step(units[3], coalesce(ns[2], 1)) + interval '1 minute';
         elsif units[3] = 'quarter' then
             to_at := memory._time_start('quarter', now_at) + memory._time_step('quarter', case when ns[1] < 0 then 0 else 1 + coalesce(ns[2], 1) end);
             from_at := to_at - memory._time_step('quarter', coalesce(ns[2], 1));
         elsif ns[1] < 0 then
             from_at := today - memory._time_step(units[3], coalesce(ns[2], 1));
             to_at := today + case when parameter = 'up to' then interval '0' else interval '1 day' end;
+        elsif parameter = 'half year' and units[3] = 'year' then
+            -- 未来五年: years of 365 days, and the last day counts
+            from_at := today;
+            to_at := today + memory._time_step('half year', 2 * coalesce(ns[2], 1)) + interval '1 day';
         else
             from_at := today;
             to_at := today + memory._time_step(units[3], coalesce(ns[2], 1))
@@ -75,7 +97,13 @@ begin
         end if;
         grain := 'span';
     when 'first units' then
-        from_at := case when sign < 0 then tos[3] - memory._time_step(units[2], ns[1]) else froms[3] end;
+        from_at := case
+            when grains[3] = 'day' and parameter = '+ before' then froms[3] - memory._time_step(units[2], ns[1])
+            when grains[3] = 'day' and parameter = '- after' then tos[3]
+            when units[2] = 'week' and grains[3] in ('month', 'year', 'quarter')
+                then memory._time_week(case when sign < 0 then -ns[1] else 1 end, froms[3], tos[3])
+            when sign < 0 then tos[3] - memory._time_step(units[2], ns[1])
+            else froms[3] end;
         to_at := from_at + memory._time_step(units[2], ns[1]);
         grain := 'span';
     when 'to date' then
@@ -90,6 +118,7 @@ begin
         from_at := today + make_interval(days => case
             when future then (ns[1] - isodow + 7) % 7 else -((isodow - ns[1] + 7) % 7) end);
         grain := 'day';
+        unit := 'weekday';
     when 'weekday of' then
         from_at := case ns[1]
             when 0 then date_trunc('week', today) + make_interval(days => ns[2] - 1)
@@ -108,8 +137,9 @@ begin
             to_at := null;
             grain := 'day';
         end if;
-    when 'weekday away' then
-        from_at := today + sign * make_interval(days => 7 * (abs(ns[1]) - 1) + 1
+    when 'weekday away', 'weekday beyond' then
+        -- Friday after next is the second
+        from_at := today + sign * make_interval(days => 7 * case meaning when 'weekday beyond' then 1 else abs(ns[1]) - 1 end + 1
             + case when sign > 0 then (ns[2] - isodow + 6) % 7 else (isodow - ns[2] + 6) % 7 end);
         grain := 'day';
     when 'weekday and day' then
@@ -142,14 +172,11 @@ begin
             grain := units[2];
         end if;
     when 'nth unit' then
-        -- a first week begins with the first Monday; a last one has most of its days in the span
         from_at := case
-            when units[2] = 'week' and sign * ns[1] < 0 then date_trunc('week',
-                memory._time_weekday(-1, 4, froms[3], tos[3])) + make_interval(days => 7 * (1 - ns[1]))
-            when units[2] = 'week' then memory._time_weekday(1, 1, froms[3], tos[3]) + make_interval(days => 7 * (ns[1] - 1))
+            when units[2] = 'week' then memory._time_week(sign * ns[1], froms[3], tos[3])
             when sign * ns[1] < 0 then tos[3] + memory._time_step(units[2], -ns[1])
             else froms[3] + memory._time_step(units[2], ns[1] - 1) end;
-        if from_at < froms[3] or from_at >= tos[3] then
+        if from_at < froms[3] and units[2] <> 'week' or from_at >= tos[3] then
             from_at := null;
         end if;
         grain := units[2];
@@ -164,11 +191,11 @@ begin
         to_at := from_at + case grain
             when 'weekend' then interval '2 days'
             when 'workweek' then interval '5 days'
-            when 'lunar month' then interval '29 days'
             else memory._time_step(grain, 1) end;
     end if;
-    if meaning = 'away' and froms[3] is null and (units[1] = 'some' or grain = 'day' and units[2] in ('week', 'fortnight')) then
-        -- a couple of months ago, two weeks ago: loosely said
+    if meaning = 'away' and from_at is not null
+        and (units[1] = 'some' or froms[3] is null and grain = 'day' and units[2] in ('week', 'fortnight')) then
+        -- a couple of months ago, two weeks ago, a few days before Christmas: loosely said
         slack := case when units[1] = 'some' and units[2] <> 'day' then memory._time_step(units[2], 1)
             when units[1] = 'some' then interval '2 days' else interval '3 days' end;
         unit := 'wide ' || from_at - slack || '|' || to_at + slack;

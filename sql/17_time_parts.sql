@@ -37,6 +37,10 @@ begin
             select m.from_at, m.to_at, m.grain into from_at, to_at, grain
             from memory._time_meaning('part', null, null, array[units[3], null], array[null, from_at], array[null, from_at + interval '100 years'],
                 array[null, 'century'], now_at, future) as m;
+        elsif parameter = '+' then
+            -- no century: in two weeks
+            select m.from_at, m.to_at, m.grain, m.unit into from_at, to_at, grain, unit
+            from memory._time_relative('away', '+', ns, units, froms[4:4], tos, grains, now_at, future) as m;
         end if;
     when 'hours clock' then
         from_at := today + make_interval(days => ns[1], mins => ns[2]
@@ -92,10 +96,8 @@ begin
             grain := units[2];
         end if;
     else
-        select r.from_at, r.to_at, case when r.wide_to > r.to_at then 'wide ' || r.from_at || '|' || r.wide_to end
-        into from_at, to_at, unit
-        from memory._time_range(meaning, parameter, ns, units, froms, tos, grains, now_at, future) as r;
-        grain := 'span';
+        select m.n, m.unit, m.from_at, m.to_at, m.grain into n, unit, from_at, to_at, grain
+        from memory._time_beside(meaning, parameter, ns, units, froms, tos, grains, now_at, future) as m;
     end case;
 end;
 $$;
@@ -111,7 +113,8 @@ as $$
 declare
     today constant timestamp := date_trunc('day', now_at);
     -- the named end is the moment up to which it goes: "from Monday to Friday", as reference parsers read it
-    up_to boolean := coalesce(parameter = 'up to', false);
+    up_to boolean := coalesce(parameter = 'up to'
+        or parameter = 'up to yearless' and units[1] = 'yearless' and (froms[2] is null or units[2] = 'yearless'), false);
     starts timestamp := froms[1];
     width interval;
 begin
@@ -171,7 +174,8 @@ begin
             when 'year' then memory._time_date(ns[2], 1, 1) end;
     when 'range' then
         -- numbers like 2008.03, and months after "between", are meant with the end
-        up_to := up_to and coalesce(units[1], '') <> 'numeric' or parameter = 'months' and grains[2] <> 'month';
+        up_to := up_to and coalesce(units[1], '') <> 'numeric'
+            or coalesce(parameter = 'months' and grains[2] <> 'month', false);
         if up_to and units[1] like 'moment %' then
             starts := substr(units[1], 8)::timestamp;
         end if;
@@ -180,7 +184,10 @@ begin
             else tos[2] - froms[2] end;
         from_at := starts;
         to_at := tos[2];
-        if units[2] = 'yearless' and not (units[1] = 'yearless' and future) then
+        if units[2] = 'weekday' and froms[2] < starts then
+            -- Monday to Friday, asked on a Wednesday
+            to_at := memory._time_weekday(1, extract(isodow from froms[2])::integer, starts, starts + interval '7 days') + width;
+        elsif units[2] = 'yearless' and not (units[1] = 'yearless' and future) then
             -- the first such day or month from the start on
             to_at := memory._time_near(extract(month from froms[2])::integer, extract(day from froms[2])::integer, starts, true) + width;
         elsif units[1] = 'yearless' then

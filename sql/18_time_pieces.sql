@@ -17,8 +17,8 @@ as $$
         from regexp_matches(_time_pieces.input,
             '[a-z]+(?![a-z0-9_])|[^a-z0-9_\s]|\s+'
             '|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|\d{1,2}[-/]\d{1,2}[-/]\d{4}(?!\d)|\d{1,2}/\d{1,2}/\d{2}(?!\d)|\d{1,2}-\d{1,2}-\d{2}(?!\d)'
-            '|\d{4}[-/.]\d{1,2}(?!\d)|\d{1,2}[-/]\d{4}(?!\d)|\d{1,2}/\d{1,2}(?!\d)|\d{1,2}:\d{2}(?::\d{2})?|\d+[.,]\d+'
-            '|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec)(?=\d)|(?!(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec)\d)[a-z0-9_]+', 'g') with ordinality as p (m, i)
+            '|\d{4}[-/.]\d{1,2}(?!\d)|(?:0?[1-9]|1[0-2])[-/]\d{4}(?!\d)|\d{1,2}/\d{1,2}(?!\d)|\d{1,2}:\d{2}(?::\d{2})?|\d+[.,]\d+'
+            '|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec|cy)(?=\d)|(?!(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec|cy)\d)[a-z0-9_]+', 'g') with ordinality as p (m, i)
     ),
     found as (
         -- the longest word that begins with the piece
@@ -65,7 +65,7 @@ $$;
 comment on function memory._time_pieces(text) is
 'The words of a text that memory.time_words knows, and its numbers, with their positions; runs of what is unknown are ?. unknown: about how many words.';
 
-create or replace function memory._time_number(raw text, out kind text, out n integer, out unit text, out day timestamp)
+create or replace function memory._time_number(raw text, now_at timestamp, out kind text, out n integer, out unit text, out day timestamp)
 language plpgsql immutable parallel safe
 as $$
 declare
@@ -91,7 +91,7 @@ begin
     elsif raw ~ '^\d{1,2}[-/]\d{1,2}[-/]\d{2,4}$' then
         part := regexp_split_to_array(raw, '[-/]');
         n := part[3]::integer;
-        n := case when length(part[3]) = 4 then n when n > 36 then 1900 + n else 2000 + n end;
+        n := case when length(part[3]) = 4 then n else memory._time_year(n, now_at) end;
         -- month first, as in the sources, unless it cannot be
         day := coalesce(memory._time_date(n, part[1]::integer, part[2]::integer), memory._time_date(n, part[2]::integer, part[1]::integer));
         kind := 'day';
@@ -134,7 +134,7 @@ begin
     kind := coalesce(kind, '?');
 end;
 $$;
-comment on function memory._time_number(text) is
+comment on function memory._time_number(text, timestamp) is
 'What a piece that begins with a digit can be: N, Y (a year), O (ordinal), T (clock), MD (month/day), or a day, month, quarter or decade.';
 
 create or replace function memory._pick(parts anyarray, start integer, arguments integer[])
@@ -163,14 +163,14 @@ begin
                 when before = any (leads) or ahead and before = 'for' or after in ('N', 'O', 'Nt', 'Y', '/') or before = '^' and after = '$'
                     or before in ('to', 'and') and (settled[i - 2] in ('M', 'S', 'N', 'Y', 'O', 'Yr'))
                     or after = 'Ox' or after in ('to', 'and') and after2 in ('M', 'Mx') and before = '^'
-                    or after = 'to' and after2 in ('M', 'Mx') then 'M' else 'X' end
+                    or after = 'to' and after2 in ('M', 'Mx') or before = 'to' and after = 'to' and after2 = 'N' then 'M' else 'X' end
             when 'Wx' then case
                 when before in ('in', 'on', 'by', 'from', 'until', 'before', 'after', 'since', 'R', 'Rp', 'every', 'N', 'O', 'S', 'to') and not (before = 'to' and i = 2)
                     or after in ('N', 'O', 'M', 'MD', 'P', 'T', 'S') or after = 'Mx' or before = '^' and after = '$' then 'W' else 'X' end
             when 'Qx' then case
                 when before in ('in', 'R', 'Rp', 'S', 'since', 'until', 'before', 'after', 'B') or after in ('Y') or before = '^' and after = '$' then 'Q' else 'X' end
             when 'Ox' then case
-                when after in ('M', 'Mx', 'W', 'U', 'Q', 'R', 'to', 'until', 'and') or before in ('M', 'Nt', 'to', 'and', 'until') then 'O' else 'X' end
+                when after in ('M', 'Mx', 'W', 'U', 'Q', 'R', 'H', 'to', 'until', 'and') or after = 'N' and after2 = 'U' or before in ('M', 'Nt', 'to', 'and', 'until') then 'O' else 'X' end
             when 'a' then case when after in ('U', 'Ws', 'Dur') then 'N' else 'a' end
             when 'Nt' then case when after in ('N', 'O', 'Ox') then 'Nt' else 'N' end
             when 'MD' then case
@@ -179,7 +179,7 @@ begin
             when 'Y' then case
                 when before = '^' and after = '$'
                     or before in ('in', 'by', 'from', 'between', 'until', 'before', 'after', 'since', 'B', 'R') and coalesce(after, '') not in ('M', 'Mx', '/', 'N', 'Nian')
-                    or before = 'U' and settled[i - 2] in ('R', 'O', 'N') then 'Yr' else 'Y' end
+                    or before in ('U', 'W') and settled[i - 2] in ('R', 'O', 'N') then 'Yr' else 'Y' end
             else k end;
     end loop;
     return settled;

@@ -39,7 +39,7 @@ begin
             from_at := null; to_at := null; grain := null; start := opens[i];
         end if;
         if kind = '#' then
-            select * into number from memory._time_number(raw);
+            select * into number from memory._time_number(raw, now_at);
             kind := number.kind; n := number.n; unit := coalesce(number.unit, case when raw ~ '^\d\d$' then 'two' end);
             if number.day is not null then
                 grain := kind; kind := 'S'; from_at := number.day; to_at := from_at + memory._time_step(grain, 1);
@@ -63,7 +63,7 @@ begin
         end if;
         ended := kind = '?' or (ascii(kind) > 96 and kind in ('ask', 'plan', 'will', 'wh', 'word'));
         if not ended or kind = '.' then
-            if ascii(kind) between 65 and 90 then
+            if ascii(kind) between 65 and 90 or kind = 'now' then
                 useful := true;
             end if;
             taken := until;
@@ -158,8 +158,8 @@ begin
     window_to := nullif(found.tos[1], 'infinity') at time zone zone;
     wide_from := window_from;
     wide_to := window_to;
-    if found.units[1] like 'wide %' then
-        wide_from := split_part(substr(found.units[1], 6), '|', 1)::timestamp at time zone zone;
+    if found.units[1] ~ '^wi(de|thin) ' then
+        wide_from := split_part(regexp_replace(found.units[1], '^\w+ ', ''), '|', 1)::timestamp at time zone zone;
         wide_to := split_part(found.units[1], '|', 2)::timestamp at time zone zone;
     end if;
     matched := substr(plain, found.starts[1], found.ends[1] - found.starts[1] + 1);
@@ -196,7 +196,9 @@ begin
     select * into found from memory._time_read(plain, now_at, null, true);
     for i in 1 .. coalesce(cardinality(found.froms), 0) loop
         continue when found.froms[i] = '-infinity' or found.grains[i] = 'century'
-            or found.tos[i] = 'infinity' and found.froms[i] >= now_at;
+            or found.tos[i] = 'infinity' and found.froms[i] >= now_at
+            -- within ten years: of what is told, unless it looks ahead
+            or found.units[i] like 'within %' and not found.ahead;
         event_from := found.froms[i] at time zone zone;
         -- since 2019: until it was said
         event_to := least(found.tos[i], case when found.tos[i] = 'infinity' then now_at end) at time zone zone;

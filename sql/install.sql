@@ -70,9 +70,11 @@ values (:'name', encode(sha256(convert_to(:'text', 'UTF8')), 'hex'));
 \ir 10_text.sql
 \ir 12_time.sql
 \ir 13_time_calendar.sql
+\ir 13_time_religions.sql
 \ir 14_time_meaning.sql
 \ir 15_settings.sql
 \ir 16_time_relative.sql
+\ir 17_time_beside.sql
 \ir 17_time_parts.sql
 \ir 17_value.sql
 \ir 18_time_pieces.sql

@@ -1,5 +1,10 @@
 """How to connect: what a server prints when it is ready."""
 
+import os
+import shutil
+import sys
+from pathlib import Path
+
 from memphant.services import Services
 
 
@@ -13,7 +18,7 @@ def banner(services: Services, port: int) -> str:
     else:
         data = "the database of MEMPHANT_DATABASE_URL"
     if services.tokens_required:
-        who = "bearers of a token (memphant token create --user USER --agent AGENT)"
+        who = f"bearers of a token ({_command()} token create --user USER --agent AGENT)"
         claude = ' --header "Authorization: Bearer TOKEN"'
         codex = " --bearer-token-env-var MEMPHANT_TOKEN"
         code = ', "headers": {"Authorization": "Bearer TOKEN"}'
@@ -31,6 +36,13 @@ memphant is ready at {url}
   Codex        codex mcp add memphant --url {url}{codex}
   VS Code      .vscode/mcp.json: {vscode}
   Python       async with mcp.Client("{url}") as client: await client.list_tools(){client}
-  psql         memphant psql
+  psql         {_command()} psql
 Ctrl-C stops it.
 """
+
+
+def _command() -> str:
+    """How this memphant is called from the current folder."""
+    if shutil.which("memphant"):
+        return "memphant"
+    return os.path.relpath(Path(sys.executable).parent / "memphant")

@@ -53,8 +53,9 @@ def test_times_are_read_right_and_none_is_seen_where_there_is_none(
     throwaway, _ = stage
     with throwaway.connect() as connection:
         found = time_quality.run(data_dir, connection)
-    for name in ("time_core", "time_en_duckling", "time_zh_duckling", "time_zh_jionlp"):
+    floors = {"time_core": 0.95, "time_en_duckling": 0.85, "time_zh_duckling": 0.85}
+    for name, floor in (floors | {"time_zh_jionlp": 0.85}).items():
         if name in found:
-            assert found[name]["memphant"]["accuracy"] >= 0.85, name
+            assert found[name]["memphant"]["accuracy"] >= floor, name
     if "no_time" in found:
-        assert found["no_time"]["memphant"]["false_window"] <= 0.01
+        assert found["no_time"]["false_window"] <= 0.01

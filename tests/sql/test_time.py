@@ -80,6 +80,47 @@ def days(first: str, last: str) -> tuple[datetime, datetime]:
         ("3月到5月我们聊了什么", "2026-03-01", "2026-05-31"),
         ("去年春节", "2025-01-29", "2025-01-29"),
         ("上週五我們聊了什麼", "2026-07-10", "2026-07-10"),
+        # the time is counted from another one
+        ("what did we do on the Monday before July 24, 2023?", "2023-07-17", "2023-07-17"),
+        ("the Sunday before Easter", "2026-03-29", "2026-03-29"),
+        ("the second Friday after 1 May 2023", "2023-05-12", "2023-05-12"),
+        ("the week after 3 May", "2026-05-04", "2026-05-10"),
+        ("the weekend before 5 May 2023", "2023-04-29", "2023-04-30"),
+        ("the month before July 2023", "2023-06-01", "2023-06-30"),
+        ("two days before Christmas 2022", "2022-12-23", "2022-12-23"),
+        ("two days before last Friday", "2026-07-08", "2026-07-08"),
+        ("a week ago last Friday", "2026-07-03", "2026-07-03"),
+        ("a week ago yesterday", "2026-07-09", "2026-07-09"),
+        ("Monday two weeks ago", "2026-06-29", "2026-06-29"),
+        ("the last Friday of last month", "2026-06-26", "2026-06-26"),
+        ("the last week of last month", "2026-06-22", "2026-06-28"),
+        ("week 27 of last year", "2025-07-07", "2025-07-13"),
+        ("20 of last month", "2026-06-20", "2026-06-20"),
+        ("the closest Monday to 5 May 2023", "2023-05-08", "2023-05-08"),
+        ("5月1日前的周一", "2026-04-27", "2026-04-27"),
+        ("国庆节前三天", "2025-09-28", "2025-09-30"),
+        # compound lengths, loose ones
+        ("2 years and 3 months ago", "2024-04-01", "2024-04-30"),
+        ("a year and a half ago", "2025-01-01", "2025-01-31"),
+        ("twenty-five days ago", "2026-06-22", "2026-06-22"),
+        ("一年半前", "2025-01-01", "2025-01-31"),
+        ("十几年前", "2006-01-01", "2016-12-31"),
+        ("within 3 days", "2026-07-17", "2026-07-20"),
+        ("17天内", "2026-07-17", "2026-08-03"),
+        ("H2 2025", "2025-07-01", "2025-12-31"),
+        ("the second half of last year", "2025-07-01", "2025-12-31"),
+        ("next January 3rd", "2027-01-03", "2027-01-03"),
+        ("八月份的第一个周二", "2025-08-05", "2025-08-05"),
+        # holidays of other calendars, with the evening before
+        ("Eid al-Fitr 2018", "2018-06-15", "2018-06-15"),
+        ("Ramadan 2034", "2034-11-12", "2034-12-11"),
+        ("Hanukkah 2018", "2018-12-02", "2018-12-09"),
+        ("Passover 2018", "2018-03-30", "2018-04-07"),
+        ("rosh hashanah 2018", "2018-09-09", "2018-09-11"),
+        ("orthodox easter 2024", "2024-05-05", "2024-05-05"),
+        ("2025年芒种", "2025-06-05", "2025-06-05"),
+        ("神龙元年", "0705-01-01", "0705-12-31"),
+        ("在20世纪初", "1900-01-01", "1919-12-31"),
     ],
 )
 def test_expressions_are_read_as_whole_local_days(
@@ -215,11 +256,21 @@ def test_what_a_search_should_cover_is_wider_where_the_text_is_loose(
             " from memory.parse_time(text => %s, now => %s) as t",
             (text, NOW),
         ).fetchone()
-        for text in ("two weeks ago", "from 3 to 5 June", "yesterday")
+        for text in (
+            "two weeks ago",
+            "from 3 to 5 June",
+            "从3月到5月",
+            "within 3 days",
+            "the week before 3 May",
+            "yesterday",
+        )
     ]
     assert rows == [
         days("2026-06-30", "2026-07-06"),
         days("2026-06-03", "2026-06-05"),
+        days("2026-03-01", "2026-05-31"),
+        days("2026-07-14", "2026-07-20"),
+        days("2026-04-20", "2026-05-02"),
         days("2026-07-16", "2026-07-16"),
     ]
 
@@ -233,6 +284,7 @@ def test_what_a_search_should_cover_is_wider_where_the_text_is_loose(
         ("My daughter was born on 3 May 2015", "2015-05-03", "2015-05-03"),
         ("I will be in Tokyo from 3 to 5 June", "2027-06-03", "2027-06-05"),
         ("周一我要见医生", "2026-07-20", "2026-07-20"),
+        ("I will finish it within 3 days", "2026-07-17", "2026-07-20"),
         ("她去年10月结婚了", "2025-10-01", "2025-10-31"),
     ],
 )
@@ -247,7 +299,15 @@ def test_a_memory_speaks_of_a_time(
     assert row == days(first, last)
 
 
-@pytest.mark.parametrize("content", ["I love jazz", "I go running every Friday", "limit is 2000"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "I love jazz",
+        "I go running every Friday",
+        "limit is 2000",
+        "the herd fell to a hundred within ten years",
+    ],
+)
 def test_a_memory_without_a_time_has_no_event(server: psycopg.Connection, content: str) -> None:
     row = server.execute(
         "select t.event_from, t.event_to"
