@@ -187,6 +187,7 @@ def test_impossible_parameters_are_refused_and_leave_the_index_as_it_was(
 ) -> None:
     before = parameters(owner)
     setting(owner, "hnsw.m", 50)
+    setting(owner, "hnsw.ef_construction", 64)
     done = rebuilt(database)
     assert done.returncode == 1
     assert "hnsw.ef_construction is 64 and must be at least 2 × hnsw.m = 100" in done.stderr
