@@ -1,5 +1,14 @@
 -- What each table and column means.
 
+do $$
+begin
+    if current_setting('search_path') not like 'pg_catalog, %' then
+        raise exception 'an installation is one transaction, and this one is not'
+            using hint = 'Run: psql -1 -f install.sql';
+    end if;
+end;
+$$;
+
 comment on table memory.migrations is 'Migrations that ran in this database, with the checksum of their text. A breaking one makes older servers refuse to start.';
 comment on table memory.settings is 'Tunables. Set value to change one, null to go back to the default.';
 comment on table memory.memory_types is 'Kinds of memory: half-life of relevance, retention without access, protection from bulk forgetting. A DBA may add rows.';

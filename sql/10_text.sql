@@ -140,7 +140,7 @@ returns text
 language sql immutable parallel safe
 as $$
     -- what consists of markup only is taken as it is
-    select coalesce(nullif(btrim(stripped.text), ''), $1)
+    select case when stripped.text ~ '\S' then btrim(stripped.text) else $1 end
     from (select regexp_replace(
         regexp_replace(
             regexp_replace(
